@@ -1,0 +1,18 @@
+"""The exceptions that carry an exit code and a message for the user."""
+
+from __future__ import annotations
+
+
+class Misuse(ValueError):
+    """A request that cannot be carried out; raised before work starts (exit code 2).
+
+    The message says what, where, got, expected, and what to do.
+    """
+
+
+class Interrupted(Exception):
+    """The run was asked to stop, or ran out of workers or time; it can be resumed (exit code 3)."""
+
+
+class StorageLost(OSError):
+    """The input or the output cannot be reached any more (exit code 4)."""
