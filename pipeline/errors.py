@@ -16,3 +16,10 @@ class Interrupted(Exception):
 
 class StorageLost(OSError):
     """The input or the output cannot be reached any more (exit code 4)."""
+
+
+class ReadError(OSError):
+    """Part of the input is there but cannot be read or decoded; names the chunk and the block.
+
+    The blocks it touches are recorded as failed; the others go on.
+    """

@@ -1,0 +1,69 @@
+"""Values to choose from, one enumeration a key of the schema."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Missing(StrEnum):
+    """What to do where the input has no data."""
+
+    error = "error"
+    flag = "flag"
+    fill = "fill"
+
+
+class Order(StrEnum):
+    """In which order eigenvalues are stored."""
+
+    ascending = "ascending"
+    descending = "descending"
+
+
+class Device(StrEnum):
+    """Where matrices are solved."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+    xpu = "xpu"
+
+
+class Hermitian(StrEnum):
+    """How both triangles of a matrix are used."""
+
+    strict = "strict"
+    average = "average"
+    # these two hide methods of str, which nobody calls on a choice
+    lower = "lower"  # type: ignore[assignment]
+    upper = "upper"  # type: ignore[assignment]
+
+
+class Check(StrEnum):
+    """How each result is proved."""
+
+    probe = "probe"
+    full = "full"
+    off = "off"
+
+
+class Gauge(StrEnum):
+    """How the free phase of each eigenvector is fixed."""
+
+    phase = "phase"
+    none = "none"
+
+
+class Method(StrEnum):
+    """What is computed from the whole spectrum."""
+
+    dos = "dos"
+
+
+class ClusterKind(StrEnum):
+    """How workers come to be."""
+
+    auto = "auto"
+    serial = "serial"
+    threads = "threads"
+    local = "local"

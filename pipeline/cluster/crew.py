@@ -1,0 +1,206 @@
+"""Crews: the workers of one run, in this process or in others, behind one call."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+SMALL_BYTES = 64 << 20
+"""Input below which `auto` stays in this process: starting others would take longer."""
+GRACE_SECONDS = 30.0
+"""Time that tasks in flight get to finish after a stop; then they are abandoned."""
+
+
+@dataclass(frozen=True)
+class Returned:
+    """A task that ended, with what it returned."""
+
+    task: Any
+    value: Any
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A task that did not end: the error it raised, or that it took its worker down."""
+
+    task: Any
+    error: BaseException
+    killed: bool
+
+
+Outcome = Returned | Lost
+
+
+class Crew(Protocol):
+    """Workers that carry out tasks."""
+
+    workers: int
+
+    def map_blocks(
+        self, fn: Callable[[Any], Any], tasks: Iterable[Any], stop: threading.Event
+    ) -> Iterator[Outcome]:
+        """Carry out `fn(task)` for each task, in any order, with bounded flight.
+
+        Tasks are taken from the iterable only as workers become free. Once
+        `stop` is set no further task is begun; those in flight are waited for
+        up to GRACE_SECONDS. A task is opaque here.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the workers, within seconds whatever they do."""
+        ...
+
+
+def count_cores() -> int:
+    """Count the cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS
+        return os.cpu_count() or 1
+
+
+def measure_memory() -> int:
+    """Measure the memory that this process may use, in bytes: the host's, or its cgroup's limit."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limits = [total]
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):
+            limits.append(int(Path(path).read_text()))
+    return min(limits)
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many workers of which kind, with how many threads and how much memory each."""
+
+    kind: str
+    workers: int
+    threads: int
+    memory: int
+
+
+def choose_crew(
+    kind: str, *, workers: int | None, threads: int | None, memory: int | None, total_bytes: int
+) -> Size:
+    """Choose a crew: pure but for the cores and memory of this host.
+
+    The rule: `auto` is `threads` for up to 64 MiB of input, else `local`.
+    Workers times threads never exceed the cores: by default one worker a core
+    with one thread each; `serial` is one worker. Memory is the host's (or the
+    cgroup's), nine tenths of it divided evenly between worker processes.
+    """
+    cores = count_cores()
+    if kind == "auto":
+        kind = "threads" if total_bytes <= SMALL_BYTES else "local"
+    count = 1 if kind == "serial" else workers or max(1, cores // (threads or 1))
+    each = min(threads or 1, max(1, cores // count))
+    return Size(kind, count, each, memory or int(0.9 * measure_memory()) // count)
+
+
+def start_crew(size: Size) -> Crew:
+    """Start the workers of a crew."""
+    if size.kind == "serial":
+        return SerialCrew()
+    if size.kind == "threads":
+        return ThreadCrew(size.workers)
+    from pipeline.cluster.local import LocalCrew  # dask takes a second to load
+
+    return LocalCrew(size.workers, size.memory)
+
+
+class SerialCrew:
+    """One task after the other, in the calling thread."""
+
+    workers = 1
+
+    def map_blocks(
+        self, fn: Callable[[Any], Any], tasks: Iterable[Any], stop: threading.Event
+    ) -> Iterator[Outcome]:
+        """See `Crew.map_blocks`."""
+        for task in tasks:
+            if stop.is_set():
+                return
+            yield attempt(fn, task)
+
+    def close(self) -> None:
+        """See `Crew.close`."""
+
+
+class ThreadCrew:
+    """Threads of this process. They are daemons: an abandoned task does not keep it alive."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self._tasks: queue.SimpleQueue[tuple[Callable[[Any], Any], Any] | None] = (
+            queue.SimpleQueue()
+        )
+        self._ended: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        for i in range(workers):
+            threading.Thread(target=self._work, name=f"worker-{i}", daemon=True).start()
+
+    def _work(self) -> None:
+        while (item := self._tasks.get()) is not None:
+            self._ended.put(attempt(*item))
+
+    def map_blocks(
+        self, fn: Callable[[Any], Any], tasks: Iterable[Any], stop: threading.Event
+    ) -> Iterator[Outcome]:
+        """See `Crew.map_blocks`."""
+        yield from keep_flight(
+            tasks,
+            lambda task: self._tasks.put((fn, task)),
+            self._ended,
+            stop,
+            # one more than workers, so that none waits for this thread to hand out the next
+            window=self.workers + 1,
+        )
+
+    def close(self) -> None:
+        """See `Crew.close`."""
+        for _ in range(self.workers):
+            self._tasks.put(None)
+
+
+def attempt(fn: Callable[[Any], Any], task: Any) -> Outcome:
+    """Carry out one task; an error is an outcome, not the end of the worker."""
+    try:
+        return Returned(task, fn(task))
+    except Exception as error:
+        return Lost(task, error, killed=False)
+
+
+def keep_flight(
+    tasks: Iterable[Any],
+    submit: Callable[[Any], None],
+    ended: queue.SimpleQueue[Outcome],
+    stop: threading.Event,
+    window: int,
+) -> Iterator[Outcome]:
+    """Keep up to `window` tasks in flight, and yield outcomes as they arrive in `ended`."""
+    waiting = iter(tasks)
+    flying, exhausted, grace = 0, False, GRACE_SECONDS
+    while True:
+        while not exhausted and not stop.is_set() and flying < window:
+            try:
+                task = next(waiting)
+            except StopIteration:
+                exhausted = True
+                break
+            submit(task)
+            flying += 1
+        if flying == 0 or grace <= 0:
+            return
+        try:
+            outcome = ended.get(timeout=0.25)
+        except queue.Empty:
+            grace -= 0.25 if stop.is_set() else 0.0
+            continue
+        flying -= 1
+        yield outcome

@@ -1,0 +1,43 @@
+"""How blocks and matrices are named to people: by dimension, position and coordinate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pipeline.plan import Block
+
+
+def name_block(block: Block, dims: tuple[str, ...], coords: xr.Dataset) -> str:
+    """Name a block, for example `block 12 (k1[3:5] = 0.25 .. 0.33, k2[0:12] = 0 .. 0.92)`."""
+    if not dims:
+        return f"block {block.index}"
+    parts = []
+    for dim, start, stop in zip(dims, block.start, block.stop, strict=True):
+        text = f"{dim}[{start}:{stop}]"
+        if dim in coords.coords and stop > start:
+            labels = coords[dim].values
+            text += f" = {show_label(labels[start])} .. {show_label(labels[stop - 1])}"
+        parts.append(text)
+    return f"block {block.index} ({', '.join(parts)})"
+
+
+def name_matrix(index: tuple[int, ...], dims: tuple[str, ...], coords: xr.Dataset) -> str:
+    """Name a matrix, for example `[3, 0] k1=0.25, k2=0`; all its coordinates if they are few."""
+    at = dict(zip(dims, (int(i) for i in index), strict=True))
+    labels = [
+        f"{name}={show_label(value)}"
+        for name, variable in coords.coords.items()
+        if set(variable.dims) <= set(dims) and variable.dims
+        for value in [variable.isel({d: at[str(d)] for d in variable.dims}).values[()]]
+    ]
+    return f"{list(at.values())} {', '.join(labels[:8])}".rstrip()
+
+
+def show_label(value: Any) -> str:
+    """Show one coordinate value briefly."""
+    if isinstance(value, float | np.floating):
+        return f"{value:.6g}"
+    return str(value)

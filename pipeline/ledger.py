@@ -1,0 +1,261 @@
+"""The ledger: which blocks are done, how they went, and where the output came from.
+
+It is the group `run/` of the output: one small uncompressed array for each
+column, in one file each, whatever the number of blocks. Because the files are
+plain numbers in block order, marking a block is a write of a few bytes in
+place: no file is rewritten, so a kill at any instant leaves every earlier mark
+as it was, and the output stays an ordinary Zarr group throughout. Only the
+process that holds the lease marks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+
+from pipeline.plan import Block
+
+GROUP = "run"
+OUTCOMES = (
+    "ok",
+    "repaired",
+    "nonfinite",
+    "not_hermitian",
+    "missing",
+    "failed",
+    "masked",
+    "not_run",
+    "not_positive_definite",
+    "unchecked",
+)
+"""Meanings of the status codes 0, 1, …, as `kernels.Status` numbers them."""
+BAD = tuple(
+    OUTCOMES.index(name)
+    for name in ("nonfinite", "not_hermitian", "missing", "failed", "not_positive_definite")
+)
+MASKED, NOT_RUN = OUTCOMES.index("masked"), OUTCOMES.index("not_run")
+
+
+class State(IntEnum):
+    """Where a block stands. `lost` is tried again on resume, `quarantined` only when asked."""
+
+    todo = 0
+    done = 1
+    lost = 2
+    quarantined = 3
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a worker reports of one block it has written.
+
+    Attributes
+    ----------
+    block : Block
+        The block.
+    counts : tuple of int
+        Number of matrices for each status code.
+    seconds : tuple of float
+        Wall time reading, solving and writing.
+    driver, device : str
+        What solved it.
+    """
+
+    block: Block
+    counts: tuple[int, ...]
+    seconds: tuple[float, float, float]
+    driver: str
+    device: str
+
+
+COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "state": ("u1", ()),
+    "matrices": ("<i8", ()),
+    "counts": ("<i8", ("outcome",)),
+    "seconds": ("<f8", ("phase",)),
+    "finished": ("<f8", ()),
+    "driver": ("u1", ()),
+    "device": ("u1", ()),
+}
+"""Columns that are marked block by block: dtype, and dimensions after `block`."""
+DRIVERS = ("none", "lapack", "lanes", "cusolver", "torch", "scipy")
+DEVICES = ("none", "cpu", "cuda", "xpu")
+ATTRIBUTES: dict[str, dict[str, Any]] = {
+    "state": {"flag_values": list(range(4)), "flag_meanings": " ".join(s.name for s in State)},
+    "matrices": {"long_name": "matrices dealt with, masked ones included"},
+    "counts": {"long_name": "matrices by status code", "outcome_meanings": " ".join(OUTCOMES)},
+    "seconds": {"long_name": "wall time", "units": "s", "phase_meanings": "read solve write"},
+    "finished": {"long_name": "when the block was marked, seconds since 1970-01-01 UTC"},
+    "driver": {"flag_values": list(range(len(DRIVERS))), "flag_meanings": " ".join(DRIVERS)},
+    "device": {"flag_values": list(range(len(DEVICES))), "flag_meanings": " ".join(DEVICES)},
+}
+SIZES = {"outcome": len(OUTCOMES), "phase": 3}
+
+
+def create_ledger(root: zarr.Group, blocks: Sequence[Block], attributes: dict[str, Any]) -> None:
+    """Make the group `run/` with the block list and nothing done."""
+    group = root.create_group(GROUP, attributes=attributes)
+    axes = len(blocks[0].start) if blocks else 0
+    for name in ("start", "stop"):
+        table = np.array([getattr(b, name) for b in blocks], "<i8").reshape(len(blocks), axes)
+        _create_column(group, name, table, ("block", "axis"), {})
+    for name, (dtype, dims) in COLUMNS.items():
+        table = np.zeros((len(blocks), *(SIZES[d] for d in dims)), dtype)
+        _create_column(group, name, table, ("block", *dims), ATTRIBUTES[name])
+
+
+def _create_column(
+    group: zarr.Group,
+    name: str,
+    table: np.ndarray[Any, Any],
+    dims: tuple[str, ...],
+    attributes: dict[str, Any],
+) -> None:
+    array = group.create_array(
+        name,
+        shape=table.shape,
+        dtype=table.dtype,
+        chunks=tuple(max(1, s) for s in table.shape),
+        compressors=None,
+        dimension_names=dims,
+        attributes=attributes,
+        config={"write_empty_chunks": True},
+    )
+    if table.size:
+        array[...] = table
+
+
+@dataclass
+class Ledger:
+    """The ledger of an output on disk.
+
+    Parameters
+    ----------
+    path : Path
+        The output's folder.
+    """
+
+    path: Path
+    blocks: list[Block] = field(init=False)
+    columns: dict[str, np.ndarray[Any, Any]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        group = zarr.open_group(self.path, path=GROUP, mode="r", zarr_format=3)
+        read = {name: np.asarray(group[name][...]) for name in ("start", "stop", *COLUMNS)}  # type: ignore[index]
+        self.blocks = [
+            Block(i, tuple(a), tuple(b))
+            for i, (a, b) in enumerate(
+                zip(read["start"].tolist(), read["stop"].tolist(), strict=True)
+            )
+        ]
+        self.columns = {name: read[name] for name in COLUMNS}
+
+    @property
+    def folder(self) -> Path:
+        """Where the lease and the list of failures lie: inside a column, out of Zarr's sight."""
+        return self.path / GROUP / "state"
+
+    def read_attributes(self) -> dict[str, Any]:
+        """Return the provenance stored with the output."""
+        return dict(zarr.open_group(self.path, path=GROUP, mode="r", zarr_format=3).attrs)
+
+    def update_attributes(self, **changes: Any) -> None:
+        """Change entries of the provenance."""
+        zarr.open_group(self.path, path=GROUP, mode="r+", zarr_format=3).attrs.update(changes)
+
+    def mark(self, entry: Entry) -> None:
+        """Mark a block as done; its state goes last, so that a mark is never half there."""
+        row: dict[str, Any] = {
+            "matrices": sum(entry.counts) - entry.counts[NOT_RUN],
+            "counts": entry.counts,
+            "seconds": entry.seconds,
+            "finished": time.time(),
+            "driver": DRIVERS.index(entry.driver),
+            "device": DEVICES.index(entry.device),
+            "state": State.done,
+        }
+        for name, value in row.items():
+            self._write(name, entry.block.index, value)
+
+    def mark_lost(self, block: Block, error: str, *, quarantine: bool = False) -> None:
+        """Mark a block as failed, and note why. A block that was done before stays done."""
+        if self.columns["state"][block.index] == State.done:
+            return
+        note = {"block": block.index, "time": time.time(), "error": error}
+        with (self.folder / "failures.jsonl").open("a") as file:
+            file.write(json.dumps(note) + "\n")
+        self._write("state", block.index, State.quarantined if quarantine else State.lost)
+
+    def _write(self, name: str, index: int, value: Any) -> None:
+        column = self.columns[name]
+        column[index] = value
+        data = column[index : index + 1].tobytes()
+        keys = "/".join("0" for _ in column.shape)
+        file = os.open(self.path / GROUP / name / "c" / keys, os.O_WRONLY)
+        try:
+            os.pwrite(file, data, index * len(data))
+        finally:
+            os.close(file)
+
+    def read_failures(self) -> dict[int, str]:
+        """Return the last error of every block that is not done."""
+        path = self.folder / "failures.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        notes = [json.loads(line) for line in lines if line.endswith("}")]
+        return {
+            note["block"]: note["error"]
+            for note in notes
+            if self.columns["state"][note["block"]] in (State.lost, State.quarantined)
+        }
+
+    def find_pending(self, needed: Sequence[int], *, retry_failed: bool = False) -> list[Block]:
+        """Return the blocks still to be done.
+
+        Parameters
+        ----------
+        needed : sequence of int
+            How many matrices of each block this launch must deal with (see
+            `count_needed`); a block with fewer than that is done (again).
+        retry_failed : bool
+            Take quarantined blocks, too.
+        """
+        state, have = self.columns["state"], self.columns["matrices"]
+        return [
+            block
+            for block, need in zip(self.blocks, needed, strict=True)
+            if need
+            and (state[block.index] != State.done or have[block.index] < need)
+            and (retry_failed or state[block.index] != State.quarantined)
+        ]
+
+    def count_statuses(self) -> dict[str, int]:
+        """Number of matrices by status in the blocks done so far."""
+        done = self.columns["state"] == State.done
+        totals = self.columns["counts"][done].sum(axis=0)
+        return {name: int(total) for name, total in zip(OUTCOMES, totals, strict=True)}
+
+
+def count_needed(block: Block, shape: Sequence[int], limit: int | None) -> int:
+    """Count the matrices of a block among the first `limit` of the stack in C order."""
+    return block.size if limit is None else int(within_limit(block, shape, limit).sum())
+
+
+def within_limit(block: Block, shape: Sequence[int], limit: int) -> np.ndarray[Any, Any]:
+    """Tell which matrices of a block are among the first `limit` in C order: bool, block shape."""
+    flat = np.zeros(block.shape, np.int64)
+    stride = 1
+    for axis in reversed(range(len(shape))):
+        position = np.arange(block.start[axis], block.stop[axis], dtype=np.int64) * stride
+        flat += position.reshape([-1 if a == axis else 1 for a in range(len(shape))])
+        stride *= shape[axis]
+    inside: np.ndarray[Any, Any] = np.asarray(flat < limit)
+    return inside

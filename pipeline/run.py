@@ -1,0 +1,262 @@
+"""The main job. Start reading here: `run` is the whole of it, `process` is one task."""
+
+from __future__ import annotations
+
+import logging
+import time
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pipeline.callable import make_callable
+from pipeline.cluster import Crew, Lost, start_crew
+from pipeline.cluster.crew import count_cores
+from pipeline.config import Config
+from pipeline.errors import Interrupted, StorageLost
+from pipeline.job import Setup, prepare
+from pipeline.labels import name_block
+from pipeline.lease import Lease, Pass
+from pipeline.ledger import OUTCOMES, Entry, Ledger, count_needed
+from pipeline.output import Output, open_output
+from pipeline.plan import Block, enclose, group_blocks
+from pipeline.progress import Progress
+from pipeline.signals import StopSignal
+from pipeline.sink import write_block
+from pipeline.spectra import spectrum_is_due, update_spectrum
+from pipeline.stages.solve import Solver
+from pipeline.verdict import (
+    EARLY,
+    Verdict,
+    count_unmasked,
+    find_early_end,
+    list_flagged,
+    list_lost,
+    reach_verdict,
+    start_status,
+)
+
+log = logging.getLogger("eigenstream")
+LOSSES = 10
+"""Blocks lost in a row after which it is the store that is lost, not the block."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes
+    ----------
+    path : Path
+        The output.
+    code : int
+        The exit code: 0, or 1 if more matrices are bad than allowed.
+    verdict : Verdict
+        The counts behind it.
+    """
+
+    path: Path
+    code: int
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker must know; carried to each worker once, and called with one task at a time."""
+
+    source: Any
+    solver: Solver
+    path: str
+    names: dict[str, str]
+    ticket: Pass
+    limit: int | None
+    workers: int
+
+    def __call__(self, group: tuple[Block, ...]) -> list[Entry]:
+        return process(self, group)
+
+
+def run(config: Config) -> Outcome:
+    """Run a job to its end, or go on with it where it was left.
+
+    Parameters
+    ----------
+    config : Config
+        The config (see `pipeline.config.compose`).
+
+    Returns
+    -------
+    Outcome
+        The output's path, the exit code, and the counts.
+
+    Raises
+    ------
+    Misuse
+        If the job cannot be done as asked; nothing has been written.
+    Interrupted
+        If it was stopped; the same command goes on.
+    StorageLost
+        If the input or the output cannot be reached any more.
+    """
+    setup = prepare(config)
+    output = open_output(setup)
+    ledger = output.ledger
+    needed = [count_needed(b, setup.layout.shape, config.plan.limit) for b in ledger.blocks]
+    pending = ledger.find_pending(needed, retry_failed=config.run.retry_failed)
+    if pending or spectrum_is_due(output, config):
+        with Lease(ledger.folder) as lease, StopSignal() as stop, output.launch(setup):
+            work(setup, output, pending, lease.ticket, stop)
+    else:
+        log.info("already finished: nothing to do")
+    return conclude(setup, output)
+
+
+def work(
+    setup: Setup, output: Output, pending: list[Block], ticket: Pass, stop: StopSignal
+) -> None:
+    """Start the workers, stream the blocks, then compute what is derived from all of them."""
+    crew = start_crew(setup.size)
+    try:
+        if pending:
+            job = Job(
+                source=setup.source,
+                solver=setup.solver,
+                path=str(output.path),
+                names=output.names,
+                ticket=ticket,
+                limit=setup.config.plan.limit,
+                workers=crew.workers,
+            )
+            Stream(setup, output, crew, stop).run(job, pending)
+        stop.check(output.path)
+        update_spectrum(output, setup.config, crew, stop)
+    finally:
+        crew.close()
+
+
+def process(job: Job, group: tuple[Block, ...]) -> list[Entry]:
+    """Read, solve and write the blocks of one task; the only place where these meet.
+
+    The blocks of a group are parts of one stored chunk, which is decoded once.
+    What is masked or beyond the limit is neither read nor solved.
+    """
+    began = time.monotonic()
+    hull = enclose(group)
+    status = start_status(hull, job.source.shape, job.limit, job.source.todo(hull))
+    anything = (status == 0).any()
+    values, missing = job.source.read(hull, status == 0) if anything else (None, None)
+    reading = (time.monotonic() - began) / len(group)
+    solver = limit_threads(job.solver, job.workers)
+    entries = []
+    for block in group:
+        part = block.within(hull)
+        begun = time.monotonic()
+        if anything and (status[part] == 0).any():
+            results = solver.solve(values[part], missing[part], status[part])
+        else:
+            results = solver.blank(status[part])
+        solved = time.monotonic()
+        job.ticket.check()
+        write_block(job.path, block, {job.names[k]: v for k, v in results.items() if k in job.names})
+        seconds = (reading, solved - begun, time.monotonic() - solved)
+        counts = tuple(int((results["status"] == code).sum()) for code in range(len(OUTCOMES)))
+        entries.append(Entry(block, counts, seconds, solver.driver, solver.device))
+    return entries
+
+
+def limit_threads(solver: Solver, workers: int) -> Solver:
+    """Keep workers times threads within the cores of the host that a worker finds itself on."""
+    return replace(solver, threads=min(solver.threads, max(1, count_cores() // workers)))
+
+
+@dataclass
+class Stream:
+    """The loop of a run: tasks out, outcomes in, each marked in the ledger as it comes."""
+
+    setup: Setup
+    output: Output
+    crew: Crew
+    stop: StopSignal
+    row: int = field(default=0, init=False)
+    judged: bool = field(default=False, init=False)
+
+    def run(self, job: Job, pending: list[Block]) -> None:
+        """Stream the pending blocks."""
+        shape, config = self.setup.layout.shape, self.setup.config
+        groups = group_blocks(pending, self.output.read_shape)
+        matrices = sum(count_needed(b, shape, config.plan.limit) for b in pending)
+        progress = Progress(len(pending), matrices)
+        log.info("%s", self._announce(groups, pending))
+        try:
+            for outcome in self.crew.map_blocks(job, groups, self.stop.event):
+                if isinstance(outcome, Lost):
+                    self._lose(outcome, progress)
+                    continue
+                self.row = 0
+                for entry in outcome.value:
+                    self.output.ledger.mark(entry)
+                    progress.add(entry)
+                self._look_early()
+        finally:
+            progress.clear()
+        log.info("%s", f"solved {progress.seen} matrices at {progress.rate:,.0f}/s")
+
+    def _announce(self, groups: Iterable[Any], pending: list[Block]) -> str:
+        done = len(self.output.ledger.blocks) - len(pending)
+        size = self.setup.size
+        return (
+            f"{len(pending)} blocks to do, {done} done; {size.kind}, {self.crew.workers} workers "
+            f"x {size.threads} threads, driver {self.setup.solver.driver}"
+        )
+
+    def _look_early(self) -> None:
+        """Look once, when the first thousand matrices are done, whether to go on."""
+        if self.judged:
+            return
+        counts = self.output.ledger.count_statuses()
+        self.judged = count_unmasked(counts) >= EARLY
+        total = sum(block.size for block in self.output.ledger.blocks)
+        reason = find_early_end(counts, self.setup.config.run.max_bad, total)
+        if reason:
+            log.error("%s", reason)
+            self.stop.end_early(reason)
+
+    def _lose(self, lost: Lost, progress: Progress) -> None:
+        """Note a block that could not be done, and go on with the others while there is hope."""
+        if isinstance(lost.error, Interrupted):
+            raise lost.error
+        log.debug("".join(traceback.format_exception(lost.error)))
+        error = f"{type(lost.error).__name__}: {lost.error}"
+        for block in lost.task:
+            name = name_block(block, self.output.dims, self.setup.layout.coords)
+            log.warning("%s lost: %s", name, error)
+            self.output.ledger.mark_lost(block, error, quarantine=lost.killed)
+            progress.lost += 1
+        self.row += 1
+        if self.row >= LOSSES:
+            raise StorageLost(
+                f"{self.row} blocks in a row were lost, the last by {error}. What was done is "
+                f"kept; mend the cause and give the same command again"
+            ) from lost.error
+
+
+def conclude(setup: Setup, output: Output) -> Outcome:
+    """Say how the run ended, naming every flagged matrix and lost block (up to 20 of each)."""
+    verdict = reach_verdict(output.ledger, setup.config.run.max_bad)
+    log.info("%s", f"result: {verdict}")
+    coords = setup.layout.coords
+    status = output.names["status"]
+    for line in list_flagged(output.path, output.ledger, status, output.dims, coords):
+        log.warning("%s", line)
+    for line in list_lost(output.ledger, output.dims, coords):
+        log.warning("%s", line)
+    if verdict.code:
+        log.error(
+            "%s", f"{verdict.bad} matrices are bad, run.max_bad allows {verdict.allowed}: exit 1"
+        )
+    return Outcome(output.path, verdict.code, verdict)
+
+
+
+make_callable(__name__)

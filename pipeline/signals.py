@@ -1,0 +1,61 @@
+"""Stopping: by Ctrl-C, by SIGTERM, or because going on makes no sense."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from pipeline.errors import Interrupted
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class StopSignal:
+    """While entered, turns SIGINT and SIGTERM into an event; a second SIGINT leaves at once.
+
+    Leaving at once is safe: blocks are renamed into place whole and marks are
+    written in place. Outside the main thread no handler can be set, and the
+    event alone remains.
+    """
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+        self.received: str | None = None
+        self.reason: str | None = None
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> StopSignal:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._handle) for number in SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.received and number == signal.SIGINT:
+            os._exit(3)
+        self.received = signal.Signals(number).name
+        self.event.set()
+        # os.write: a handler may interrupt a print that holds the stream's lock
+        text = f"\n{self.received}: finishing the blocks in flight (Ctrl-C again leaves at once)\n"
+        os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, text.encode())
+
+    def end_early(self, reason: str) -> None:
+        """Stop because the results so far say that going on makes no sense."""
+        self.reason = reason
+        self.event.set()
+
+    def check(self, path: Path) -> None:
+        """Raise Interrupted if a signal came."""
+        if self.received:
+            raise Interrupted(
+                f"stopped by {self.received}; what was done is kept. Go on with the same command"
+                f" and sink.path={path}"
+            )

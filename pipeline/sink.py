@@ -1,0 +1,281 @@
+"""The output: a labelled template made first, then whole blocks written by position."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import uuid
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+import zarr
+from numpy.typing import NDArray
+
+from pipeline.errors import Misuse
+from pipeline.ledger import NOT_RUN, OUTCOMES, create_ledger
+from pipeline.plan import Block
+
+INNER_BYTES = 4 << 20
+"""Decoded size above which a shard is divided into chunks, so that readers can take a part."""
+FORMAT = 1
+RESERVED = ("block", "axis", "outcome", "phase", "energy", "edge")
+"""Dimensions of `run/` and `spectrum/`; a child group must not share one with another size."""
+ENCODINGS = ("units", "calendar", "dtype", "scale_factor", "add_offset", "_FillValue")
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One result array: its name, element type, and its dimensions after the batch ones."""
+
+    name: str
+    dtype: str
+    dims: tuple[str, ...]
+    sizes: tuple[int, ...]
+    fill: Any
+    compress: bool
+    attrs: Mapping[str, Any]
+
+    @property
+    def bytes_each(self) -> int:
+        """Bytes for one matrix."""
+        return int(np.dtype(self.dtype).itemsize * np.prod(self.sizes, dtype=int))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What an output holds: batch dimensions, coordinates, and result arrays.
+
+    Attributes
+    ----------
+    dims, shape : tuple
+        Names and extents of the batch dimensions.
+    coords : xarray.Dataset
+        Coordinates of the batch, row and pair dimensions, and the root's attributes.
+    variables : tuple of Variable
+        Result arrays.
+    """
+
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    coords: xr.Dataset
+    variables: tuple[Variable, ...]
+
+    @property
+    def bytes_each(self) -> int:
+        """Bytes stored for one matrix."""
+        return sum(v.bytes_each for v in self.variables)
+
+
+def list_variables(
+    *,
+    n: int,
+    pairs: int,
+    real: np.dtype[Any],
+    dtype: np.dtype[Any],
+    row_dim: str,
+    pair_dim: str,
+    attrs: Mapping[str, Any],
+) -> dict[str, Variable]:
+    """Describe every array that a run can store, by its name in the contract."""
+    label = str(attrs.get("long_name") or attrs.get("title") or "the matrix")
+    kept = {k: v for k, v in attrs.items() if k not in ("long_name", "standard_name")}
+    status = {
+        "long_name": "what became of each matrix",
+        "flag_values": list(range(len(OUTCOMES))),
+        "flag_meanings": " ".join(OUTCOMES),
+    }
+    residual = {"long_name": "residual in units of n eps; 50 is the threshold", "units": "1"}
+    values = {**kept, "long_name": f"eigenvalues of {label}"}
+    vectors = {"long_name": f"eigenvectors of {label}", "units": "1"}
+    nan = float("nan")
+    return {
+        "eigenvalues": Variable(
+            "eigenvalues", real.name, (pair_dim,), (pairs,), nan, True, values
+        ),
+        "residual": Variable("residual", "float32", (), (), nan, True, residual),
+        "status": Variable("status", "uint8", (), (), NOT_RUN, True, status),
+        # random mantissas do not compress: the time would be lost for nothing
+        "eigenvectors": Variable(
+            "eigenvectors", dtype.name, (row_dim, pair_dim), (n, pairs), nan, False, vectors
+        ),
+    }
+
+
+def check_names(layout: Layout, *, row_dim: str, pair_dim: str) -> None:
+    """Refuse dimension and coordinate names that collide with ours, or with each other."""
+    ours = {*RESERVED, pair_dim, *(v.name for v in layout.variables)}
+    clash = [name for name in (*layout.dims, row_dim) if name in ours]
+    allowed = (*layout.dims, pair_dim)
+    clash += [str(c) for c in layout.coords.coords if c in ours and c not in allowed]
+    if row_dim in layout.dims:
+        clash.append(row_dim)
+    clash += sorted({d for d in layout.dims if layout.dims.count(d) > 1})
+    if clash:
+        name = clash[0]
+        raise Misuse(
+            f"the name {name!r} of the input would stand twice in the output (ours: "
+            f"{', '.join(sorted(ours))}; batch dimensions: {', '.join(layout.dims)}; rows: "
+            f"{row_dim}). Give it another one: 'sink.rename={{{name}: {name}_in}}'"
+            + (", or name the pairs otherwise: sink.pair_dim=mode" if name == pair_dim else "")
+        )
+
+
+def create_output(
+    path: Path,
+    layout: Layout,
+    block_shape: Sequence[int],
+    blocks: Sequence[Block],
+    provenance: dict[str, Any],
+) -> None:
+    """Make a whole, empty, labelled output at `path`, in one step.
+
+    It is built beside and renamed into place, so that `path` is either absent or
+    complete; of two processes that create the same output, one fails.
+
+    Raises
+    ------
+    FileExistsError
+        If something other than an empty folder is at `path`.
+    """
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.draft")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_coordinates(draft, layout.coords)
+        root = zarr.open_group(draft, mode="r+", zarr_format=3)
+        for variable in layout.variables:
+            create_variable(root, variable, layout, block_shape)
+        create_ledger(root, blocks, provenance)
+        consolidate(draft)
+        try:
+            draft.rename(path)  # onto an empty folder, too, but never onto a full one
+        except OSError as error:
+            if path.exists():
+                raise FileExistsError(str(path)) from error
+            raise
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def write_coordinates(path: Path, coords: xr.Dataset) -> None:
+    """Write coordinates and root attributes as a new Zarr v3 group."""
+    plain = coords.copy()
+    for name, variable in plain.variables.items():
+        kept = {k: v for k, v in variable.encoding.items() if k in ENCODINGS}
+        if variable.dtype.kind in "SU":
+            # fixed-width text has no settled Zarr v3 form
+            plain[name] = plain[name].astype(object)
+            kept = {}
+        plain[name].encoding = kept
+    plain.attrs["Conventions"] = plain.attrs.get("Conventions", "CF-1.11")
+    plain.to_zarr(path, mode="w", zarr_format=3, consolidated=False)
+
+
+def create_variable(
+    root: zarr.Group, variable: Variable, layout: Layout, block_shape: Sequence[int]
+) -> None:
+    """Create one result array whose shards are the blocks."""
+    shard = (*(max(1, b) for b in block_shape), *variable.sizes)
+    inner = divide_shard(shard, len(block_shape), np.dtype(variable.dtype).itemsize)
+    root.create_array(
+        variable.name,
+        shape=(*layout.shape, *variable.sizes),
+        dtype=variable.dtype,
+        chunks=inner,
+        shards=shard if inner != shard else None,
+        compressors="auto" if variable.compress else None,
+        fill_value=variable.fill,
+        dimension_names=(*layout.dims, *variable.dims),
+        attributes=dict(variable.attrs),
+    )
+
+
+def divide_shard(shard: tuple[int, ...], batch: int, itemsize: int) -> tuple[int, ...]:
+    """Divide a shard's batch extents until a chunk holds at most INNER_BYTES."""
+    inner = list(shard)
+    for axis in range(batch):
+        size = itemsize * int(np.prod(inner))
+        if size <= INNER_BYTES:
+            break
+        want = max(1, inner[axis] * INNER_BYTES // size)
+        part = next(d for d in range(want, 0, -1) if inner[axis] % d == 0)
+        inner[axis] = part if part * 8 >= want else inner[axis]
+    return tuple(inner)
+
+
+def consolidate(path: Path) -> None:
+    """Gather all metadata of an output in its root, as xarray wants to find it."""
+    with warnings.catch_warnings():
+        # the v3 specification does not name consolidated metadata yet; xarray reads it
+        warnings.filterwarnings("ignore", message="Consolidated metadata is currently not part")
+        zarr.consolidate_metadata(path, zarr_format=3)
+
+
+@cache
+def open_variable(path: str, name: str) -> zarr.Array[Any]:
+    """Open a result array, once in each process."""
+    return zarr.open_array(path, path=name, mode="r+", zarr_format=3)
+
+
+def write_block(path: str, block: Block, results: Mapping[str, NDArray[Any]]) -> None:
+    """Write one block whole, each array as one file; `results` maps array names to values.
+
+    The status goes last: where it says ok, the values are there.
+    """
+    for name in sorted(results, key=lambda name: name == "status"):
+        open_variable(path, name)[block.slices] = results[name]
+
+
+def read_block(path: str, name: str, block: Block) -> NDArray[Any]:
+    """Read one block of a result array."""
+    return np.asarray(open_variable(path, name)[block.slices])
+
+
+def replace_group(path: Path, name: str, dataset: xr.Dataset) -> None:
+    """Put a derived group into an output, in place of the one before."""
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.draft")
+    old = draft.with_suffix(".old")
+    try:
+        write_coordinates(draft, dataset)
+        with contextlib.suppress(FileNotFoundError):
+            (path / name).rename(old)
+        draft.rename(path / name)
+        consolidate(path)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def new_folder(parent: Path, stem: str) -> Iterator[Path]:
+    """Create a folder of its own for one launch; taken away again if the launch does not start."""
+    for number in range(1, 10_000):
+        folder = parent / (stem if number == 1 else f"{stem}_{number}")
+        try:
+            folder.mkdir(parents=True)
+            break
+        except FileExistsError:
+            continue
+    try:
+        yield folder
+    except BaseException:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        raise
+
+
+def is_output(path: Path) -> bool:
+    """Whether an output of ours is at `path`."""
+    return (path / "run" / "zarr.json").is_file() and (path / "run" / "state").is_dir()
+
+
+def remove_output(path: Path) -> None:
+    """Remove an output, whole: it is first moved out of sight, then deleted."""
+    gone = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.gone")
+    path.rename(gone)
+    shutil.rmtree(gone)

@@ -1,0 +1,1 @@
+"""Stages: arrays in, arrays out; none knows who runs it."""

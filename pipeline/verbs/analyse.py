@@ -1,0 +1,50 @@
+"""`analyse`: redoes the derived groups of a run from what it stored; never solves again."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from pipeline.arguments import Arguments
+from pipeline.cluster import choose_crew, start_crew
+from pipeline.config import Config, amend, from_plain
+from pipeline.errors import Misuse
+from pipeline.lease import Lease
+from pipeline.ledger import State
+from pipeline.output import Output, open_log
+from pipeline.signals import StopSignal
+from pipeline.spectra import update_spectrum
+
+log = logging.getLogger("eigenstream")
+
+
+def main(arguments: Arguments) -> int:
+    """Redo the derived groups of an output with other settings; return the exit code."""
+    output = Output.open(Path(str(arguments.target)).absolute())
+    config = amend(from_plain(output.stored["config"]), arguments.overrides, arguments.config_dir)
+    analyse(output, config)
+    print(output.path, flush=True)
+    return 0
+
+
+def analyse(output: Output, config: Config) -> bool:
+    """Compute what `config` derives from the stored results; says whether anything was due."""
+    if config.spectrum.method is None:
+        raise Misuse(
+            "nothing to analyse: neither the run nor this command asks for a derived group; "
+            "for example spectrum=dos spectrum.width=0.05"
+        )
+    state = output.ledger.columns["state"]
+    if (state != State.done).any():
+        left = int((state != State.done).sum())
+        log.warning("%s", f"the run is not finished: {left} of {len(state)} blocks are left out")
+    size = choose_crew("threads", workers=None, threads=None, memory=None, total_bytes=0)
+    with Lease(output.ledger.folder), StopSignal() as stop, open_log(output.path):
+        crew = start_crew(size)
+        try:
+            due = update_spectrum(output, config, crew, stop)
+        finally:
+            crew.close()
+    if not due:
+        log.info("the stored spectrum is already what was asked for")
+    return due

@@ -1,0 +1,94 @@
+"""`plan`: what `run` would do, with a time estimated from a measured sample; writes nothing."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from pipeline.arguments import Arguments
+from pipeline.config import compose
+from pipeline.job import Setup, prepare
+from pipeline.plan import Block, Plan
+from pipeline.progress import format_bytes, format_seconds
+from pipeline.verdict import start_status
+
+SAMPLE_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rates measured on a few matrices by one worker: matrices a second read, and solved."""
+
+    matrices: int
+    read: float
+    solve: float
+
+    def estimate(self, matrices: int, workers: int) -> float:
+        """Seconds that `workers` will take for `matrices`, writing not counted."""
+        return matrices * (1 / self.read + 1 / self.solve) / max(1, workers)
+
+
+def main(arguments: Arguments) -> int:
+    """Print the plan of a config; return the exit code."""
+    setup = prepare(compose(arguments.overrides, arguments.config_dir))
+    print(describe_plan(setup, setup.plan()))
+    return 0
+
+
+def describe_plan(setup: Setup, plan: Plan) -> str:
+    """Describe a plan in lines of text."""
+    source, size, layout = setup.source, setup.size, setup.layout
+    matrices = prod(source.shape)
+    stored = ", ".join(v.name for v in layout.variables)
+    lines = [
+        f"input     {source.name} {describe_shape(setup)} {source.stored_dtype}, "
+        f"{format_bytes(matrices * setup.stack.matrix_bytes)}",
+        f"solve     {setup.solver.pairs} of {source.n} pairs in {setup.solver.dtype}, "
+        f"driver {setup.solver.driver} on {setup.solver.device}, check {setup.solver.check}",
+        f"workers   {size.workers} ({size.kind}) x {size.threads} threads, "
+        f"{format_bytes(plan.memory)} of {format_bytes(size.memory)} each",
+        f"blocks    {plan.count} of {plan.block_shape} matrices"
+        + (f", read {plan.read_shape} at a time" if plan.read_shape != plan.block_shape else ""),
+        f"output    {stored}: {format_bytes(matrices * layout.bytes_each)} before compression, "
+        f"about {plan.count * len(layout.variables) + len(layout.coords.coords) + 20} files",
+    ]
+    if plan.count:
+        sample = measure_sample(setup, plan)
+        limit = setup.config.plan.limit
+        todo = matrices if limit is None else min(limit, matrices)
+        seconds = sample.estimate(todo, min(size.workers, plan.count))
+        lines.append(
+            f"time      about {format_seconds(seconds)} (measured on {sample.matrices} matrices: "
+            f"read {sample.read:,.0f}/s, solve {sample.solve:,.0f}/s a worker)"
+        )
+    return "\n".join(lines)
+
+
+def describe_shape(setup: Setup) -> str:
+    """Describe the shape of a stack, for example `(k1: 12, k2: 12) of 10 x 10`."""
+    source = setup.source
+    dims = ", ".join(f"{d}: {s}" for d, s in zip(setup.layout.dims, source.shape, strict=True))
+    return f"({dims}) of {source.n} x {source.n}"
+
+
+def measure_sample(setup: Setup, plan: Plan) -> Sample:
+    """Read the first stored chunk's worth of blocks and solve part of it, on one worker."""
+    source, shape = setup.source, setup.source.shape
+    stop = tuple(min(r, s) for r, s in zip(plan.read_shape, shape, strict=True))
+    block = Block(0, (0,) * len(shape), stop)
+    status = start_status(block, shape, None, source.todo(block))
+    begun = time.perf_counter()
+    values, missing = source.read(block, status == 0)
+    reading = time.perf_counter() - begun
+    flat = values.reshape(-1, source.n, source.n)
+    count, solving = 16, 0.0
+    while solving < SAMPLE_SECONDS and count <= 4 * len(flat):
+        part = flat[: min(count, len(flat))]
+        none = np.zeros(len(part), bool)
+        begun = time.perf_counter()
+        setup.solver.solve(part, none, none.astype(np.uint8))
+        solving, count = time.perf_counter() - begun, count * 4
+    return Sample(len(part), block.size / reading, len(part) / solving)

@@ -1,0 +1,198 @@
+"""`verify`: proves a sample of an output again, against the input, at the precision stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.arguments import Arguments
+from pipeline.config import Config, amend, from_plain
+from pipeline.errors import Misuse
+from pipeline.job import Setup, prepare
+from pipeline.labels import name_block, name_matrix
+from pipeline.ledger import OUTCOMES, State
+from pipeline.output import SHOWN, Output
+from pipeline.plan import Block
+from pipeline.provenance import list_differences
+from pipeline.sink import read_block
+
+SAMPLE = 1000
+BLOCKS = 64
+"""Blocks that a sample is spread over at most, since a block is read whole."""
+PROVEN = tuple(OUTCOMES.index(name) for name in ("ok", "repaired", "unchecked"))
+
+
+@dataclass
+class Report:
+    """What a verification found.
+
+    Attributes
+    ----------
+    checked : int
+        Matrices checked.
+    worst : float
+        Largest residual, in units of n eps.
+    failed : list of str
+        One line for each matrix, or unreadable block, that fails.
+    """
+
+    checked: int = 0
+    worst: float = 0.0
+    failed: list[str] = field(default_factory=list)
+
+
+def main(arguments: Arguments) -> int:
+    """Verify an output; exit code 1 if anything fails."""
+    flags = arguments.flags
+    path = Path(str(arguments.target)).absolute()
+    sample = None if flags.get("all") else int(flags.get("sample") or SAMPLE)
+    config = amend(
+        from_plain(Output.open(path).stored["config"]), arguments.overrides, arguments.config_dir
+    )
+    report = verify(path, sample=sample, seed=int(flags.get("seed") or 0), config=config)
+    for line in report.failed[:20]:
+        print(f"FAILED    {line}")
+    if len(report.failed) > 20:
+        print(f"          … and {len(report.failed) - 20} more")
+    print(
+        f"verified  {report.checked} matrices, worst residual {report.worst:.3g} (threshold 50), "
+        f"{len(report.failed)} failed"
+    )
+    return int(bool(report.failed))
+
+
+def verify(
+    path: str | Path,
+    *,
+    sample: int | None = SAMPLE,
+    seed: int = 0,
+    config: Config | None = None,
+) -> Report:
+    """Check stored results against the input.
+
+    Parameters
+    ----------
+    path : path
+        The output.
+    sample : int or None
+        How many matrices, drawn at random from up to 64 blocks; None: all.
+    seed : int
+        Seed of the draw.
+    config : Config, optional
+        The run's config with another `source.path`, for an input that has moved.
+
+    Returns
+    -------
+    Report
+        Counts, the worst residual, and what failed.
+
+    Raises
+    ------
+    Misuse
+        If there is no output at `path`, or the input is not the one that was solved.
+    """
+    output = Output.open(Path(path).absolute())
+    setup = prepare(config or from_plain(output.stored["config"]))
+    differences = list(list_differences(output.stored["identity"], setup.identity))
+    if differences:
+        raise Misuse(
+            "the input is not the one that was solved (stored -> now): "
+            + "; ".join(differences[:SHOWN])
+        )
+    report = Report()
+    for block, wanted in draw_sample(output, sample, seed):
+        try:
+            check_block(setup, output, block, wanted, report)
+        except OSError as error:
+            report.failed.append(f"{name_block(block, output.dims, setup.layout.coords)}: {error}")
+    return report
+
+
+def draw_sample(
+    output: Output, sample: int | None, seed: int
+) -> Iterator[tuple[Block, int | None]]:
+    """Draw blocks, each with how many of its matrices to check (None: all)."""
+    done = output.ledger.columns["state"] == State.done
+    blocks = [block for block in output.ledger.blocks if done[block.index]]
+    if sample is None:
+        yield from ((block, None) for block in blocks)
+        return
+    rng = np.random.default_rng(seed)
+    chosen = rng.permutation(len(blocks))[: min(BLOCKS, sample)]
+    for i in sorted(chosen):
+        yield blocks[i], -(-sample // len(chosen))
+
+
+def check_block(
+    setup: Setup, output: Output, block: Block, wanted: int | None, report: Report
+) -> None:
+    """Check (some of) the matrices of one block, and add what was found to `report`."""
+    stored = {k: read_block(str(output.path), v, block) for k, v in output.names.items()}
+    proven = np.argwhere(np.isin(stored["status"], PROVEN))
+    if wanted is not None and len(proven) > wanted:
+        rng = np.random.default_rng(block.index)
+        proven = proven[np.sort(rng.permutation(len(proven))[:wanted])]
+    if len(proven) == 0 or "eigenvalues" not in stored:
+        return
+    todo = np.zeros(block.shape, bool)
+    at = tuple(proven.T) if block.shape else ()
+    todo[at] = True
+    matrices, _ = setup.source.read(block, todo)
+    turn = slice(None, None, -1 if setup.solver.descending else 1)
+    picked = {k: v[todo] for k, v in stored.items()}
+    residual = measure_residual(
+        setup,
+        take_triangle(matrices[todo], setup),
+        picked["eigenvalues"][..., turn],
+        picked["eigenvectors"][..., turn] if "eigenvectors" in picked else None,
+    )
+    report.checked += len(residual)
+    report.worst = max(report.worst, float(np.max(residual)))
+    for where in np.flatnonzero(~(residual <= 50)):
+        index = tuple(int(a + b) for a, b in zip(block.start, proven[where], strict=True))
+        name = name_matrix(index, output.dims, setup.layout.coords)
+        report.failed.append(f"{name}: residual {residual[where]:.3g}")
+
+
+def take_triangle(matrices: NDArray[Any], setup: Setup) -> NDArray[Any]:
+    """Return the matrices as they were solved: the triangle read, or the mean of both."""
+    a = matrices.astype(setup.solver.dtype, copy=False)
+    transposed = np.conj(np.swapaxes(a, -1, -2))
+    if setup.solver.hermitian == "lower":
+        return a
+    if setup.solver.hermitian == "upper":
+        return transposed
+    return np.asarray(a / 2 + transposed / 2)
+
+
+def measure_residual(
+    setup: Setup, a: NDArray[Any], values: NDArray[Any], vectors: NDArray[Any] | None
+) -> NDArray[np.floating[Any]]:
+    """Measure residuals in units of n eps: of the pairs, and where there are no vectors, or not
+    all pairs, the distance from the values that numpy's LAPACK finds."""
+    from kernels import verify as prove
+
+    parts = []
+    if vectors is not None:
+        parts.append(np.asarray(prove(a, values, vectors, mode="full")))
+    if vectors is None or setup.solver.subset is not None:
+        parts.append(compare_values(setup, a, values))
+    return np.asarray(np.max(parts, axis=0))
+
+
+def compare_values(setup: Setup, a: NDArray[Any], values: NDArray[Any]) -> NDArray[Any]:
+    """Distance of stored eigenvalues from those of numpy's LAPACK, over n eps N."""
+    lo, hi = setup.solver.subset or (0, setup.solver.n)
+    size = np.abs(a).max(axis=(-1, -2)).astype(np.float64)
+    scale = np.exp2(-np.floor(np.log2(np.where(size > 0, size, 1.0))))
+    wide = np.complex128 if a.dtype.kind == "c" else np.float64
+    again = np.linalg.eigvalsh(a.astype(wide) * scale[:, None, None], UPLO="L")
+    error = np.abs(values * scale[:, None] - again[..., lo:hi]).max(axis=-1)
+    norm = np.maximum(np.abs(again).max(axis=-1), size * scale)
+    eps = np.finfo(values.dtype).eps
+    return np.asarray(error / (setup.solver.n * eps * np.where(norm > 0, norm, 1.0)))

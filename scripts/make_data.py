@@ -1,0 +1,199 @@
+"""Write the example inputs ``data/silicon.zarr`` and ``data/gaas.zarr``.
+
+Each store holds nearest-neighbour sp3s* tight-binding Hamiltonians H(k), 10 x 10, complex128, eV:
+``H_mesh`` on a 12 x 12 x 12 Gamma-centred mesh and ``H_path`` along L-Gamma-X. The model and its
+parameters are those of P. Vogl, H. P. Hjalmarson, J. D. Dow, J. Phys. Chem. Solids 44, 365 (1983).
+
+Run ``python scripts/make_data.py [FOLDER]``; FOLDER is ``data`` beside ``scripts`` by default.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from decimal import Decimal, localcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from zarr.codecs import BloscCodec
+
+REFERENCE = "P. Vogl, H. P. Hjalmarson, J. D. Dow, J. Phys. Chem. Solids 44, 365 (1983)"
+MESH = 12  # points along each primitive reciprocal vector
+PATH = 100  # steps to a reciprocal unit (2 pi / a) along the path: 0.01 in each component
+
+ATOMS = ("a", "c")
+SHELL = ("s", "px", "py", "pz", "s*")
+ORBITALS = [f"{shell}_{atom}" for atom in ATOMS for shell in SHELL]
+
+# From an anion to its four cations, in units of a/4 (table A of the paper).
+BONDS = np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]])
+# Primitive reciprocal vectors of the face-centred cubic lattice, in units of 2 pi / a.
+RECIPROCAL = np.array([[-1, 1, 1], [1, -1, 1], [1, 1, -1]])
+CORNERS = {0: "L", PATH // 2: "Γ", PATH // 2 + PATH: "X"}
+
+# eV. E: on-site energies of the anion (a) and cation (c), V: interatomic matrix elements.
+PARAMETERS = ["E_sa", "E_sc", "E_pa", "E_pc", "E_s*a", "E_s*c"]
+PARAMETERS += ["V_ss", "V_xx", "V_xy", "V_sa_pc", "V_pa_sc", "V_s*a_pc", "V_pa_s*c"]
+SILICON = [-4.2, -4.2, 1.715, 1.715, 6.685, 6.685]
+SILICON += [-8.3, 1.715, 4.575, 5.7292, 5.7292, 5.3749, 5.3749]
+GAAS = [-8.3431, -2.6569, 1.0414, 3.6686, 8.5914, 6.7386]
+GAAS += [-6.4513, 1.9546, 5.0779, 4.48, 5.7839, 4.8422, 4.8077]
+MATERIALS = {
+    "silicon": dict(zip(PARAMETERS, SILICON, strict=True)),
+    "gaas": dict(zip(PARAMETERS, GAAS, strict=True)),
+}
+FORMULAS = {"silicon": "Si", "gaas": "GaAs"}
+
+
+def roots_of_unity(count: int) -> np.ndarray[Any, np.dtype[np.complex128]]:
+    """exp(2 pi i m / count) for m = 0 ... count - 1, correctly rounded.
+
+    Taylor series in decimal arithmetic, so that the stores come out the same to the last bit on
+    every machine; the sines and cosines of C libraries differ in it.
+    """
+    result = np.empty(count, np.complex128)
+    with localcontext() as context:
+        context.prec = 50
+        turn = 2 * Decimal("3.14159265358979323846264338327950288419716939937510")
+        for m in range(count):
+            # The nearest quarter turn is exact; the series takes what is left of the angle.
+            quarters = (8 * m + count) // (2 * count)
+            angle = turn * Decimal(4 * m - quarters * count) / Decimal(4 * count)
+            sums, term = [Decimal(0)] * 4, Decimal(1)
+            for power in range(40):
+                sums[power % 4] += term
+                term *= angle / (power + 1)
+            rest = complex(float(sums[0] - sums[2]), float(sums[1] - sums[3]))
+            result[m] = (
+                rest,
+                complex(-rest.imag, rest.real),
+                -rest,
+                complex(rest.imag, -rest.real),
+            )[quarters % 4]
+    return result
+
+
+def build_hamiltonians(
+    steps: np.ndarray[Any, np.dtype[np.int64]], parts: int, material: dict[str, float]
+) -> np.ndarray[Any, np.dtype[np.complex128]]:
+    """H(k) at k = steps / parts (Cartesian, units of 2 pi / a), of shape (..., 10, 10), eV.
+
+    The basis is ``ORBITALS``; an element between an anion and a cation carries the phase
+    exp(i k . d) of the bond d (table A of the paper), the lower triangle is its conjugate.
+    """
+    p = material
+    bonds = roots_of_unity(4 * parts)[(steps @ BONDS.T) % (4 * parts)] / 4
+    # g0 is even and g1, g2, g3 are odd in the signs of the bond's x, y, z component.
+    g = [sum(bonds[..., i] * s[i] for i in range(4)) for s in ([1, 1, 1, 1], *BONDS.T)]
+    h = np.zeros((*steps.shape[:-1], 10, 10), np.complex128)
+    onsite = [p[f"E_{s[:1] if s[0] == 'p' else s}{atom}"] for atom in ATOMS for s in SHELL]
+    h[..., range(10), range(10)] = onsite
+    elements = {(0, 5): (p["V_ss"], 0)}
+    for x in (1, 2, 3):
+        elements[0, 5 + x] = (p["V_sa_pc"], x)
+        elements[x, 5] = (-p["V_pa_sc"], x)
+        elements[4, 5 + x] = (p["V_s*a_pc"], x)
+        elements[x, 9] = (-p["V_pa_s*c"], x)
+        for y in (1, 2, 3):
+            # Between px and py the phase is that of the third axis: 1 + 2 -> 3, 1 + 3 -> 2 ...
+            elements[x, 5 + y] = (p["V_xx"], 0) if x == y else (p["V_xy"], 6 - x - y)
+    for (row, column), (strength, which) in elements.items():
+        h[..., row, column].real = h[..., column, row].real = strength * g[which].real
+        h[..., row, column].imag = strength * g[which].imag
+        h[..., column, row].imag = -strength * g[which].imag
+    return h
+
+
+def build_dataset(name: str) -> xr.Dataset:
+    """The dataset that is stored as ``<name>.zarr``."""
+    material = MATERIALS[name]
+    mesh = np.stack(np.meshgrid(*[np.arange(MESH)] * 3, indexing="ij"), axis=-1) @ RECIPROCAL
+    to_gamma = np.arange(PATH // 2, -1, -1)[:, None] * [1, 1, 1]
+    path = np.concatenate([to_gamma, np.arange(1, PATH + 1)[:, None] * [1, 0, 0]])
+    matrix = ("orbital", "orbital_column")
+    energy = {"units": "eV"}
+    data = {
+        "H_mesh": (
+            ("k1", "k2", "k3", *matrix),
+            build_hamiltonians(mesh, MESH, material),
+            energy | {"long_name": "Hamiltonian on a Gamma-centred mesh"},
+        ),
+        "H_path": (
+            ("path", *matrix),
+            build_hamiltonians(path, PATH, material),
+            energy | {"long_name": "Hamiltonian along L-Gamma-X"},
+        ),
+    }
+    coords = mesh_coords(mesh / MESH) | path_coords(path / PATH)
+    for dim in matrix:
+        coords[dim] = (dim, np.array(ORBITALS, object), {"long_name": "orbital_atom, a anion"})
+    attrs: dict[str, Any] = {
+        "title": f"{FORMULAS[name]}: nearest-neighbour sp3s* Hamiltonians H(k)",
+        "references": REFERENCE,
+        "source": "scripts/make_data.py",
+        "license": "BSD-3-Clause",
+        "phase_convention": "elements carry exp(i k . d), d the vector from anion to cation",
+        "parameter_units": "eV",
+    }
+    return xr.Dataset(data, coords, attrs | material)
+
+
+def mesh_coords(k: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, Any]:
+    """Coordinates of the mesh; `k` is Cartesian, (k1, k2, k3, 3)."""
+    coords: dict[str, Any] = {}
+    for i, vector in enumerate(RECIPROCAL):
+        label = {"long_name": f"fraction of reciprocal vector {tuple(vector.tolist())}"}
+        coords[f"k{i + 1}"] = (f"k{i + 1}", np.arange(MESH) / MESH, label | {"units": "1"})
+    for i, axis in enumerate("xyz"):
+        label = {"long_name": f"wave vector, {axis}", "units": "2 pi / a"}
+        coords[f"k{axis}"] = (("k1", "k2", "k3"), k[..., i], label)
+    return coords
+
+
+def path_coords(k: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, Any]:
+    """Coordinates of the path; `k` is Cartesian, (path, 3)."""
+    units = {"units": "2 pi / a"}
+    # Named apart from the mesh's kx, ky, kz: one group holds both.
+    coords: dict[str, Any] = {
+        f"k{axis}_path": ("path", k[:, i], units | {"long_name": f"wave vector, {axis}"})
+        for i, axis in enumerate("xyz")
+    }
+    to_gamma = np.arange(PATH // 2 + 1) * np.sqrt(3.0) / PATH
+    distance = np.concatenate([to_gamma, to_gamma[-1] + np.arange(1, PATH + 1) / PATH])
+    coords["distance"] = ("path", distance, units | {"long_name": "distance along the path"})
+    # Objects are stored as variable-length strings; fixed-length ones have no v3 specification.
+    label = np.array([CORNERS.get(i, "") for i in range(len(k))], object)
+    coords["label"] = ("path", label, {"long_name": "point of symmetry"})
+    return coords
+
+
+def write_store(dataset: xr.Dataset, path: Path) -> None:
+    """Write `dataset` as consolidated Zarr v3: one file an array, the mesh cut by k1-plane."""
+    zstd = (BloscCodec(cname="zstd", clevel=9, shuffle="shuffle", typesize=8),)
+    encoding: dict[str, dict[str, Any]] = {}
+    for name, variable in dataset.variables.items():
+        whole = {"chunks": variable.shape}
+        unfilled = {} if variable.dtype.kind in "UTO" else {"_FillValue": None}
+        encoding[str(name)] = whole | unfilled
+    shape = dataset["H_mesh"].shape
+    encoding["H_mesh"] |= {"chunks": (1, *shape[1:]), "shards": shape, "compressors": zstd}
+    encoding["H_path"] |= {"compressors": zstd}
+    with warnings.catch_warnings():
+        # zarr-python warns that the v3 specification has no consolidated metadata (yet).
+        warnings.filterwarnings("ignore", "Consolidated metadata", UserWarning)
+        dataset.to_zarr(path, mode="w", zarr_format=3, consolidated=True, encoding=encoding)
+
+
+def main() -> None:
+    """Write every material's store into the folder named on the command line."""
+    default = Path(__file__).resolve().parent.parent / "data"
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else default
+    for name in MATERIALS:
+        write_store(build_dataset(name), folder / f"{name}.zarr")
+        print(folder / f"{name}.zarr")
+
+
+if __name__ == "__main__":
+    main()
