@@ -13,7 +13,7 @@ from importlib import import_module
 from pipeline.arguments import VERBS, Arguments, Verb, read_arguments
 from pipeline.checks import find_nearest
 from pipeline.errors import Misuse
-from pipeline.guard import MISUSE, guard, is_stdout_gone
+from pipeline.guard import MISUSE, flush_output, guard
 
 HELP = ("-h", "--help")
 
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     code = guard(lambda: dispatch(words))
-    is_stdout_gone()  # flushes, and drops what nobody will read
+    flush_output()
     return code
 
 

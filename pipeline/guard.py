@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -33,7 +34,7 @@ def guard(call: Callable[[], int]) -> int:
     except StorageLost as error:
         return report(error, LOST, str(error))
     except BrokenPipeError as error:
-        if is_stdout_gone():  # as in `eigenstream status OUT | head -1`
+        if is_stdout_gone():
             return INTERRUPTED
         return report(error, LOST, describe(error))
     except Exception as error:
@@ -74,11 +75,18 @@ def run_many(members: Sequence[Member], run_one: Callable[[Member], int]) -> int
 
 
 def is_stdout_gone() -> bool:
-    """Whether the reader of our output has left; if so, what is still buffered is dropped."""
+    """Whether the reader of our output has left, as `head -1` does."""
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+    except (AttributeError, OSError):  # no poll on Windows; no file behind a captured stdout
+        return False
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+
+
+def flush_output() -> None:
+    """Flush stdout, and drop what nobody will read: else the interpreter complains at exit."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        # else the interpreter complains when it flushes at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return True
-    return False

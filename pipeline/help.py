@@ -32,7 +32,7 @@ def describe_program() -> str:
         section("Verbs", align((verb.name, verb.meaning) for verb in VERBS.values())),
         describe_groups(),
         section("Examples", examples("run")),
-        section("Flags", describe_flags(VERBS["run"])),
+        section("Flags", describe_flags(VERBS["run"], ("--version", "the version"))),
         section("Quoting", QUOTING),
         section("Exit codes", CODES),
         "`eigenstream VERB --help` shows one verb with all config keys.",
@@ -68,14 +68,14 @@ def describe_keys() -> str:
     return section("Config keys, with their defaults", lines)
 
 
-def describe_flags(verb: Verb) -> str:
+def describe_flags(verb: Verb, *more: tuple[str, str]) -> str:
     """Write the flags of a verb."""
     rows = {}
     for flag in verb.flags:
         name = f"{flag.short}, {flag.name}" if flag.short else flag.name
         rows[f"{name} {flag.takes}" if flag.takes else name] = flag.meaning
     rows["-h, --help"] = "this page, or that of a verb"
-    return align(rows.items())
+    return align([*rows.items(), *more])
 
 
 def examples(name: str) -> str:

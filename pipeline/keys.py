@@ -57,7 +57,8 @@ def list_keys() -> dict[str, Key]:
         about = read_attributes(inspect.getdoc(kind) or "")
         hints = get_type_hints(kind)
         for f in fields(kind):
-            default = f.default if f.default is not NO_DEFAULT else f.default_factory()  # type: ignore[misc]
+            plain = f.default_factory is NO_DEFAULT
+            default = f.default if plain else f.default_factory()  # type: ignore[operator]
             words, meaning = about[f.name]
             name = f"{group}.{f.name}"
             keys[name] = Key(name, hints[f.name], words, show_default(default), meaning)
@@ -68,7 +69,7 @@ def read_attributes(doc: str) -> dict[str, tuple[str, str]]:
     """Read the `Attributes` section of a numpydoc docstring: name -> (type, first sentence)."""
     section = doc.partition("Attributes\n----------\n")[2]
     entries = re.findall(r"^(\S[^\n]*?) : ([^\n]+)\n((?:[ ]{4}[^\n]+\n?)+)", section, re.MULTILINE)
-    found = {}
+    found: dict[str, tuple[str, str]] = {}
     for names, words, text in entries:
         sentence = re.split(r"(?<=\.)\s+(?=[A-Z`])", " ".join(text.split()))[0]
         found |= {name.strip(): (words, sentence) for name in names.split(",")}

@@ -18,12 +18,13 @@ from pipeline.quoting import show_argument
 
 SEE = "`eigenstream run --help` lists all keys and groups"
 HYDRA_KEYS = {
-    "hydra.run.dir": "sink.path=DIR chooses where the output goes",
-    "hydra.sweep.dir": "sink.path=DIR chooses where the output goes",
-    "hydra.searchpath": "--config-dir DIR adds a directory of config groups",
-    "hydra.mode": "-m runs every combination of values",
-    "hydra/launcher": "-m runs one member after another",
+    "run.dir": "sink.path=DIR chooses where the output goes",
+    "sweep.dir": "sink.path=DIR chooses where the output goes",
+    "searchpath": "--config-dir DIR adds a directory of config groups",
+    "mode": "-m runs every combination of values",
+    "launcher": "-m runs one member after another",
 }
+"""What takes the place of keys of Hydra itself."""
 
 
 def explain_syntax(overrides: Sequence[str], at: int, reason: str) -> Misuse:
@@ -84,6 +85,12 @@ def explain_sweep(name: str, value: str) -> Misuse:
     return refuse(name, f"several values: {value}", "one value", remedy)
 
 
+def refuse_override(value: Any) -> Misuse:
+    """Refuse an override that is not text."""
+    remedy = "in Python, other values go into keywords: run(solve={'largest': 3})"
+    return refuse("overrides", repr(value), "text such as 'solve.largest=3'", remedy)
+
+
 def refuse_interval(line: str) -> Misuse:
     """Refuse a sweep that stands for no list of values."""
     return refuse(line, "an interval", "values that can be listed", "use range(start,stop,step)")
@@ -91,7 +98,7 @@ def refuse_interval(line: str) -> Misuse:
 
 def refuse_hydra(name: str) -> Misuse:
     """Refuse keys of Hydra itself: it makes no directories, logs or jobs here."""
-    near = find_nearest(name, HYDRA_KEYS)
+    near = find_nearest(re.split("[./]", name, maxsplit=1)[-1], HYDRA_KEYS)
     remedy = HYDRA_KEYS[near] if near else "leave it out"
     return refuse(name, "a key of Hydra itself", "a key of eigenstream", f"{remedy}; {SEE}")
 
@@ -195,7 +202,7 @@ def find_near_key(name: str, groups: Iterable[str]) -> str | None:
     keys = list_keys()
     leaf = name.rsplit(".", 1)[-1]
     same = [key for key in keys if key.split(".")[1] == leaf]
-    near = find_nearest(name, [*keys, *groups])
+    near = find_nearest(name, [*keys, *groups, *(key.split(".")[0] for key in keys)])
     if same and ("." not in name or near not in same):
         return " or ".join(same[:3])
     if near is None:

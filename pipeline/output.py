@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config import to_plain
-from pipeline.errors import Misuse
+from pipeline.errors import Interrupted, Misuse
 from pipeline.job import Setup
 from pipeline.lease import Lease
 from pipeline.ledger import Ledger
@@ -87,7 +87,7 @@ class Output:
 
     @contextlib.contextmanager
     def launch(self, setup: Setup) -> Iterator[None]:
-        """Record a launch and its end, and write the log beside the output meanwhile."""
+        """Record a launch and its end in the provenance."""
         record = describe_launch(
             versions=list_versions(),
             crew=asdict(setup.size),
@@ -95,17 +95,16 @@ class Output:
             device=setup.solver.device,
         )
         launches = [*self.ledger.read_attributes().get("launches", []), record]
-        with open_log(self.path):
+        self._record(launches)
+        try:
+            yield
+            record["ended"] = "finished"
+        except BaseException as error:
+            record["ended"] = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            record["until"] = tell_time()
             self._record(launches)
-            try:
-                yield
-                record["ended"] = "finished"
-            except BaseException as error:
-                record["ended"] = f"{type(error).__name__}: {error}"
-                raise
-            finally:
-                record["until"] = tell_time()
-                self._record(launches)
 
     def _record(self, launches: list[dict[str, Any]]) -> None:
         self.ledger.update_attributes(launches=to_json(launches))
@@ -114,14 +113,26 @@ class Output:
 
 @contextlib.contextmanager
 def open_log(path: Path) -> Iterator[None]:
-    """Write the log to `<output>.log`, beside the output, while entered."""
-    handler = logging.FileHandler(path.with_name(path.name + ".log"), encoding="utf-8")
+    """Write the log to `<output>.log`, beside the output, while entered.
+
+    An exception that nobody foresaw leaves its traceback there, and says so in `log_file`.
+    """
+    file = path.with_name(path.name + ".log")
+    handler = logging.FileHandler(file, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     handler.setLevel(logging.DEBUG)
+    level = log.level
     log.addHandler(handler)
+    log.setLevel(logging.DEBUG)
     try:
         yield
+    except Exception as error:
+        if not isinstance(error, (Misuse, Interrupted)):
+            log.debug("traceback", exc_info=True)
+            error.log_file = file  # type: ignore[attr-defined]  # shown by pipeline.guard
+        raise
     finally:
+        log.setLevel(level)
         log.removeHandler(handler)
         handler.close()
 

@@ -30,7 +30,6 @@ from omegaconf.errors import OmegaConfBaseException
 from pipeline import mistakes
 from pipeline.config import Config, to_plain
 from pipeline.groups import EXPERIMENT, find_data, find_folder, list_groups
-from pipeline.keys import list_keys
 from pipeline.quoting import escape, quote
 from pipeline.translation import explain_composition
 
@@ -85,8 +84,10 @@ def compose_many(overrides: Sequence[str], config_dir: str | None = None) -> lis
 
 
 def show(overrides: Sequence[str] = (), config_dir: str | None = None) -> str:
-    """Write the composed config as YAML; keys that must still be given show as `???`."""
+    """Write the composed config as YAML; an input that must still be given shows as `???`."""
     config = read_config(overrides, config_dir)
+    if not OmegaConf.is_missing(config.source, "path"):
+        return to_yaml(finish(config, {}, overrides))
     with translated(overrides):
         return HEADER + OmegaConf.to_yaml(config, resolve=True)
 
@@ -114,12 +115,12 @@ def amend(config: Config, overrides: Sequence[str], config_dir: str | None = Non
     fresh = read_config([f"source.path={quote(config.source.path)}", *overrides], config_dir)
     with translated(overrides):
         merged = OmegaConf.merge(OmegaConf.structured(Config), stored)
+        assert isinstance(merged, DictConfig)
         for group in chosen:
             merged[group] = fresh[group]
         for key in keys:
             if key not in chosen:
                 OmegaConf.update(merged, key, OmegaConf.select(fresh, key), force_add=True)
-    assert isinstance(merged, DictConfig)
     return finish(merged, {}, overrides)
 
 
@@ -208,6 +209,8 @@ def parse_all(overrides: Sequence[str]) -> list[Override]:
     parser = OverridesParser.create()
     parsed = []
     for at, text in enumerate(overrides):
+        if not isinstance(text, str):
+            raise mistakes.refuse_override(text)
         try:
             parsed.append(parser.parse_override(text))
         except HydraException as error:
@@ -261,18 +264,16 @@ def normalise(override: Override, groups: Mapping[str, list[str]]) -> str:
 
 def split_nested(nested: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
     """Split nested values into choices of group options, and values by key."""
-    choices, values = [], {}
-    keys = list_keys()
+    choices: list[str] = []
+    values: dict[str, Any] = {}
     for group, value in nested.items():
         if isinstance(value, str):
             choices.append(f"{group}={quote(value)}")
             continue
         if not isinstance(value, Mapping):
             raise mistakes.refuse_nested(group, value)
-        for name, item in value.items():
-            if f"{group}.{name}" not in keys:
-                raise mistakes.explain_unknown(f"{group}.{name}", {})
-            values[f"{group}.{name}"] = item
+        mistakes.check_key(group, dict(value), ())
+        values |= {f"{group}.{name}": item for name, item in value.items()}
     return choices, values
 
 

@@ -18,8 +18,8 @@ from pipeline.errors import Interrupted, StorageLost
 from pipeline.job import Setup, prepare
 from pipeline.labels import name_block
 from pipeline.lease import Lease, Pass
-from pipeline.ledger import OUTCOMES, Entry, Ledger, count_needed
-from pipeline.output import Output, open_output
+from pipeline.ledger import OUTCOMES, Entry, count_needed
+from pipeline.output import Output, open_log, open_output
 from pipeline.plan import Block, enclose, group_blocks
 from pipeline.progress import Progress
 from pipeline.signals import StopSignal
@@ -104,12 +104,13 @@ def run(config: Config) -> Outcome:
     ledger = output.ledger
     needed = [count_needed(b, setup.layout.shape, config.plan.limit) for b in ledger.blocks]
     pending = ledger.find_pending(needed, retry_failed=config.run.retry_failed)
-    if pending or spectrum_is_due(output, config):
-        with Lease(ledger.folder) as lease, StopSignal() as stop, output.launch(setup):
-            work(setup, output, pending, lease.ticket, stop)
-    else:
-        log.info("already finished: nothing to do")
-    return conclude(setup, output)
+    with open_log(output.path):
+        if pending or spectrum_is_due(output, config):
+            with Lease(ledger.folder) as lease, StopSignal() as stop, output.launch(setup):
+                work(setup, output, pending, lease.ticket, stop)
+        else:
+            log.info("already finished: nothing to do")
+        return conclude(setup, output)
 
 
 def work(
@@ -158,7 +159,7 @@ def process(job: Job, group: tuple[Block, ...]) -> list[Entry]:
             results = solver.blank(status[part])
         solved = time.monotonic()
         job.ticket.check()
-        write_block(job.path, block, {job.names[k]: v for k, v in results.items() if k in job.names})
+        write_block(job.path, block, {name: results[k] for k, name in job.names.items()})
         seconds = (reading, solved - begun, time.monotonic() - solved)
         counts = tuple(int((results["status"] == code).sum()) for code in range(len(OUTCOMES)))
         entries.append(Entry(block, counts, seconds, solver.driver, solver.device))

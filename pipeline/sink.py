@@ -278,4 +278,5 @@ def remove_output(path: Path) -> None:
     """Remove an output, whole: it is first moved out of sight, then deleted."""
     gone = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.gone")
     path.rename(gone)
+    open_variable.cache_clear()  # the next output at this path is another one
     shutil.rmtree(gone)

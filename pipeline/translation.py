@@ -67,7 +67,7 @@ def explain_lost(error: Any, where: str) -> Misuse:
 
 def explain_key_error(error: Any, where: str, overrides: Sequence[str]) -> Misuse:
     """Explain an OmegaConf error that names its key."""
-    name = str(error.full_key)
+    name = re.sub(r"\[.*", "", str(error.full_key))  # of a list: without the position
     keys, kind = list_keys(), type(error).__name__
     if "Interpolation" in kind or kind == "GrammarParseError":
         remedy = r"write \${ where the two characters are meant"
@@ -101,12 +101,11 @@ def explain_misplaced(name: str, where: str) -> Misuse:
     """Explain a key in a file that is outside the schema, most often for want of a header."""
     group, *rest = name.split(".")
     known = {key.split(".")[0] for key in list_keys()}
-    if group not in known and where:
+    if group not in known and where.startswith(f"{group}/"):
         return refuse(
-            f"{where}{name}",
-            f"its keys below {group}",
-            "`# @package _global_` as its first line: without it, Hydra puts what the file "
-            f"says below `{group}`",
+            where.removesuffix(": "),
+            "a file without a package line",
+            f"`# @package _global_` as its first line: else what it says is put below `{group}`",
             "add that line at the top of the file",
         )
     if rest and rest[0] in known:

@@ -86,8 +86,8 @@ def measure_chunks(
                 sizes[cell] = entry.stat().st_size
             continue
         for other in others:
-            if other not in foreign and other.parse(name, count) is not None:
-                foreign[other] = name
+            if other.parse(name, count) is not None:
+                foreign[other] = min(foreign.get(other, name), name)
     if foreign and count and (sizes < 0).any():
         name = next(iter(foreign.values()))
         raise Misuse(

@@ -217,7 +217,8 @@ def choose_entry(
         for e in entries:
             if e.name == wanted:
                 return e
-        near = get_close_matches(wanted, [e.name for e in entries], n=1, cutoff=0.4)
+        names = [e.name for e in entries]
+        near = names if len(names) == 1 else get_close_matches(wanted, names, n=1, cutoff=0.4)
         hint = f" Did you mean source.variable={near[0]}?" if near else ""
         raise Misuse(f"source.variable={variable} is not an array in {where}.{hint}\n{listing}")
     aside = _named_as_coordinates(entries) | {mask}

@@ -55,4 +55,4 @@ def describe_region(dims: Sequence[str], slices: Sequence[slice], coords: xr.Dat
 
 
 def _show(label: Any) -> str:
-    return repr(label) if isinstance(label, str) else str(label)
+    return repr(str(label)) if isinstance(label, str) else str(label)

@@ -73,9 +73,7 @@ def test_a_worker_notices_that_the_lease_was_released(tmp_path: Path) -> None:
         ticket.check()
 
 
-def test_the_heartbeat_keeps_a_lease_young(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_heartbeat_keeps_a_lease_young(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "BEAT_SECONDS", 0.01)
     with Lease(tmp_path) as lease:
         path = tmp_path / f"lease.{lease.number}"

@@ -114,7 +114,7 @@ def test_what_cannot_fit_is_refused_with_a_remedy() -> None:
     with pytest.raises(Misuse, match=r"rechunk the input to about \d+ matrices a chunk") as caught:
         plan_blocks(stack, workers=1, memory=2 * GIB)
     assert "cluster.memory=" in str(caught.value)
-    with pytest.raises(Misuse, match="smaller plan.block_bytes"):
+    with pytest.raises(Misuse, match=r"smaller plan\.block_bytes"):
         plan_blocks(
             make_stack((4096,), (1,), 1 << 20), workers=1, memory=2 * GIB, block_bytes=4 * GIB
         )
