@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 
 from pipeline.checks import find_nearest
 from pipeline.errors import Misuse
-from pipeline.guard import run_many
 
-__all__ = ["VERBS", "Arguments", "Flag", "Verb", "read_arguments", "run_many"]
+__all__ = ["VERBS", "Arguments", "Flag", "Verb", "read_arguments"]
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class SourceConfig:
         Dimensions of the rows and the columns of a matrix; null: the last two.
     isel : mapping of dimension to index, list of indices, or start:stop:step
         Selection by position, from 0. A single index drops the dimension.
-    sel : mapping of dimension to label, list of labels, or start:stop
+    sel : mapping of dimension to label, list of labels, or lo..hi
         Selection by coordinate value; both ends of a range are included.
     mask : text or null
         A variable of the same store, or a path; true where a matrix is to be solved.
@@ -195,7 +195,8 @@ class SinkConfig:
     overwrite : true | false
         Delete what is at `path` first, if it is an output of ours.
     variables : list of eigenvalues, eigenvectors, residual, status, or null
-        Results to store; null: all, the eigenvectors only with `solve.vectors`.
+        Results to store; null: all, the eigenvectors only with `solve.vectors`. The
+        status is always stored.
     pair_dim : text
         Name of the dimension of eigenpairs; `mode` is usual for covariances and tensors.
     rename : mapping of input name to output name

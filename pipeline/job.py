@@ -21,8 +21,6 @@ from pipeline.sources import open_source
 from pipeline.stages import spectrum
 from pipeline.stages.solve import Solver, design_solver
 
-ALIASES = {"values": "eigenvalues", "vectors": "eigenvectors"}
-
 
 @dataclass(frozen=True)
 class Setup:
@@ -158,17 +156,7 @@ def choose_variables(config: Config, solver: Solver) -> list[str]:
     """Choose the arrays to store; the status is always among them, since nothing is trusted
     without it."""
     every = ["eigenvalues", "residual", "status", *(["eigenvectors"] if solver.vectors else [])]
-    if config.sink.variables is None:
-        return every
-    wanted = [ALIASES.get(name, name) for name in config.sink.variables]
-    if "eigenvectors" in wanted and not solver.vectors:
-        raise Misuse(
-            "sink.variables asks for eigenvectors, which solve.vectors=false does not "
-            "compute; set solve.vectors=true"
-        )
-    for name in wanted:
-        if name not in every:
-            raise Misuse(f"sink.variables: got {name!r}, expected among {', '.join(every)}")
+    wanted = config.sink.variables or every
     return [name for name in every if name in (*wanted, "status")]
 
 

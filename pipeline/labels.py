@@ -25,11 +25,14 @@ def name_block(block: Block, dims: tuple[str, ...], coords: xr.Dataset) -> str:
 
 
 def name_matrix(index: tuple[int, ...], dims: tuple[str, ...], coords: xr.Dataset) -> str:
-    """Name a matrix, for example `[3, 0] k1=0.25, k2=0`; all its coordinates if they are few."""
+    """Name a matrix, for example `[3, 0] k1=0.25, k2=0`; up to 8 of its coordinates.
+
+    Those of the dimensions come first.
+    """
     at = dict(zip(dims, (int(i) for i in index), strict=True))
     labels = [
         f"{name}={show_label(value)}"
-        for name, variable in coords.coords.items()
+        for name, variable in sorted(coords.coords.items(), key=lambda item: item[0] not in dims)
         if set(variable.dims) <= set(dims) and variable.dims
         for value in [variable.isel({d: at[str(d)] for d in variable.dims}).values[()]]
     ]

@@ -74,14 +74,14 @@ def explain_word(overrides: Sequence[str], at: int) -> Misuse:
     return refuse(text, "an argument without '='", "KEY=VALUE", remedy)
 
 
-def explain_sweep(name: str, value: str) -> Misuse:
+def explain_sweep(name: str, value: str, is_group: bool) -> Misuse:
     """Explain several values where one is wanted."""
     key = list_keys().get(name)
-    remedy = f"to run each of them in turn, add -m; as one text, type {show_argument(name, value)}"
-    if key is not None and not key.is_text:
-        remedy = "to run each of them in turn, add -m"
-        if "list" in key.kind:
-            remedy += f"; for a list, type {shlex.quote(f'{name}=[{value}]')}"
+    remedy = "to run each of them in turn, add -m"
+    if key is not None and key.is_text:
+        remedy += f"; as one text, type {show_argument(name, value)}"
+    elif not is_group and (key is None or "list" in key.kind):
+        remedy += f"; for a list, type {shlex.quote(f'{name}=[{value}]')}"
     return refuse(name, f"several values: {value}", "one value", remedy)
 
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import to_plain
+from pipeline.config import to_plain, to_yaml
 from pipeline.errors import Interrupted, Misuse
 from pipeline.job import Setup
 from pipeline.lease import Lease
@@ -214,10 +214,7 @@ def make_output(path: Path, setup: Setup) -> Output:
 
 def write_config(path: Path, setup: Setup) -> None:
     """Write the resolved config beside the output, as YAML."""
-    from omegaconf import OmegaConf
-
-    text = OmegaConf.to_yaml(OmegaConf.create(to_plain(setup.config)))
-    path.with_name(path.name + ".yaml").write_text(text, encoding="utf-8")
+    path.with_name(path.name + ".yaml").write_text(to_yaml(setup.config), encoding="utf-8")
 
 
 def overwrite_output(path: Path, setup: Setup) -> Output:

@@ -251,7 +251,7 @@ def normalise(override: Override, groups: Mapping[str, list[str]]) -> str:
     if override.is_sweep_override():
         if name not in groups:
             mistakes.check_key(name, {}, groups)
-        raise mistakes.explain_sweep(name, text)
+        raise mistakes.explain_sweep(name, text, name in groups)
     value = override.value()
     if name in groups and not isinstance(value, dict):
         mistakes.check_option(name, value, groups[name])

@@ -145,16 +145,15 @@ def process(job: Job, group: tuple[Block, ...]) -> list[Entry]:
     began = time.monotonic()
     hull = enclose(group)
     status = start_status(hull, job.source.shape, job.limit, job.source.todo(hull))
-    anything = (status == 0).any()
-    values, missing = job.source.read(hull, status == 0) if anything else (None, None)
+    data = job.source.read(hull, status == 0) if (status == 0).any() else None
     reading = (time.monotonic() - began) / len(group)
     solver = limit_threads(job.solver, job.workers)
     entries = []
     for block in group:
         part = block.within(hull)
         begun = time.monotonic()
-        if anything and (status[part] == 0).any():
-            results = solver.solve(values[part], missing[part], status[part])
+        if data is not None:
+            results = solver.solve(data[0][part], data[1][part], status[part])
         else:
             results = solver.blank(status[part])
         solved = time.monotonic()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import xarray as xr
+import zarr
 from numpy.typing import NDArray
 
 from pipeline.cluster import Crew, Lost
@@ -56,13 +57,11 @@ def spectrum_is_due(output: Output, config: Config) -> bool:
     if config.spectrum.method is None:
         return False
     stored = read_group_attribute(output.path, "identity")
-    return stored != identify_spectrum(output, config.spectrum)
+    return bool(stored != identify_spectrum(output, config.spectrum))
 
 
 def read_group_attribute(path: Path, name: str) -> Any:
     """Read an attribute of the stored spectrum; None where there is none."""
-    import zarr
-
     if not (path / GROUP / "zarr.json").is_file():
         return None
     return zarr.open_group(path, path=GROUP, mode="r", zarr_format=3).attrs.get(name)

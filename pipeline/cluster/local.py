@@ -25,7 +25,7 @@ CLOSE_SECONDS = 8
 _carried: dict[str, Callable[[Any], Any]] = {}
 
 
-class Carry(WorkerPlugin):
+class Carry(WorkerPlugin):  # type: ignore[misc]  # distributed ships no types
     """Brings the task's function to every worker once, those started later included.
 
     Tasks then are an address each, however much the function holds.

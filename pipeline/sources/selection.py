@@ -34,6 +34,10 @@ class Axis:
     index: Index
     chunk: int
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What is derived is large, and derived again where it is needed.
+        return {"dim": self.dim, "index": self.index, "chunk": self.chunk}
+
     @cached_property
     def positions(self) -> range | npt.NDArray[np.int64]:
         """The stored positions; one for a dropped dimension."""

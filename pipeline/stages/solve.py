@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,10 +44,10 @@ class Solver:
     descending: bool
     driver: str
     device: str
-    hermitian: str
+    hermitian: Literal["strict", "average", "lower", "upper"]
     hermitian_tol: float | None
-    check: str
-    gauge: str
+    check: Literal["probe", "full", "off"]
+    gauge: Literal["phase", "none"]
     threads: int = 1
 
     @property

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pipeline.arguments import Arguments, run_many
+from pipeline.arguments import Arguments
 from pipeline.config import Config, compose, compose_many
+from pipeline.guard import run_many
 
 
 def main(arguments: Arguments) -> int:

@@ -164,7 +164,7 @@ def take_triangle(matrices: NDArray[Any], setup: Setup) -> NDArray[Any]:
     a = matrices.astype(setup.solver.dtype, copy=False)
     transposed = np.conj(np.swapaxes(a, -1, -2))
     if setup.solver.hermitian == "lower":
-        return a
+        return np.asarray(a)
     if setup.solver.hermitian == "upper":
         return transposed
     return np.asarray(a / 2 + transposed / 2)
