@@ -17,7 +17,7 @@ import xarray as xr
 import zarr
 from numpy.typing import NDArray
 
-from pipeline.errors import Misuse
+from pipeline.errors import Misuse, ReadError
 from pipeline.ledger import NOT_RUN, OUTCOMES, create_ledger
 from pipeline.plan import Block
 
@@ -232,8 +232,17 @@ def write_block(path: str, block: Block, results: Mapping[str, NDArray[Any]]) ->
 
 
 def read_block(path: str, name: str, block: Block) -> NDArray[Any]:
-    """Read one block of a result array."""
-    return np.asarray(open_variable(path, name)[block.slices])
+    """Read one block of a result array.
+
+    Raises
+    ------
+    ReadError
+        If its chunks are damaged, whatever the codec calls that.
+    """
+    try:
+        return np.asarray(open_variable(path, name)[block.slices])
+    except Exception as error:
+        raise ReadError(f"{path}: `{name}` {list(block.slices)} cannot be read: {error}") from error
 
 
 def replace_group(path: Path, name: str, dataset: xr.Dataset) -> None:
