@@ -152,7 +152,7 @@ def check_block(
         picked["eigenvectors"][..., turn] if "eigenvectors" in picked else None,
     )
     report.checked += len(residual)
-    report.worst = max(report.worst, float(np.max(residual)))
+    report.worst = max(report.worst, float(np.nanmax(residual, initial=0.0)))
     for where in np.flatnonzero(~(residual <= 50)):
         index = tuple(int(a + b) for a, b in zip(block.start, proven[where], strict=True))
         name = name_matrix(index, output.dims, setup.layout.coords)
@@ -166,7 +166,7 @@ def take_triangle(matrices: NDArray[Any], setup: Setup) -> NDArray[Any]:
     if setup.solver.hermitian == "lower":
         return np.asarray(a)
     if setup.solver.hermitian == "upper":
-        return transposed
+        return np.asarray(transposed)
     return np.asarray(a / 2 + transposed / 2)
 
 

@@ -1,0 +1,200 @@
+// The Python face of the C++ kernels. Each function loops over a batch with the GIL released and
+// writes into arrays that the caller allocated; kernels/_core.pyi says what each argument is.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/complex.h>
+#include <nanobind/stl/optional.h>
+
+#include <cstddef>
+#include <optional>
+
+#include "gauge.hpp"
+#include "lapack.hpp"
+#include "residual.hpp"
+#include "scan.hpp"
+
+namespace nb = nanobind;
+
+namespace kernels {
+
+using Stack = nb::ndarray<nb::ro, nb::ndim<3>, nb::device::cpu>;
+using Rows = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;
+using StackOut = nb::ndarray<nb::ndim<3>, nb::device::cpu>;
+using RowsOut = nb::ndarray<nb::ndim<2>, nb::device::cpu>;
+template <class T> using Each = nb::ndarray<const T, nb::ndim<1>, nb::device::cpu, nb::c_contig>;
+template <class T> using EachOut = nb::ndarray<T, nb::ndim<1>, nb::device::cpu, nb::c_contig>;
+
+template <class F> void dispatch(nb::dlpack::dtype type, F&& f) {
+  if (type == nb::dtype<float>())
+    f.template operator()<float>();
+  else if (type == nb::dtype<double>())
+    f.template operator()<double>();
+  else if (type == nb::dtype<std::complex<float>>())
+    f.template operator()<std::complex<float>>();
+  else if (type == nb::dtype<std::complex<double>>())
+    f.template operator()<std::complex<double>>();
+  else
+    throw nb::value_error("expected float32, float64, complex64 or complex128");
+}
+
+template <class T> Matrix<T> matrix(const Stack& a, std::int64_t b) {
+  return {static_cast<const T*>(a.data()) + b * a.stride(0), a.stride(1), a.stride(2)};
+}
+
+void require(bool condition, const char* message) {
+  if (!condition) throw nb::value_error(message);
+}
+
+void scan_stack(const Stack& a, int triangle, EachOut<bool> finite, EachOut<int> exponent,
+                EachOut<double> defect) {
+  const std::size_t count = a.shape(0);
+  require(a.shape(1) == a.shape(2), "matrices must be square");
+  require(finite.shape(0) == count && exponent.shape(0) == count && defect.shape(0) == count,
+          "one output a matrix");
+  dispatch(a.dtype(), [&]<class T>() {
+    nb::gil_scoped_release release;
+    const DefaultArithmetic arithmetic;
+    for (std::size_t b = 0; b < count; ++b) {
+      const Scan found = scan(matrix<T>(a, static_cast<std::int64_t>(b)), static_cast<std::int64_t>(a.shape(1)),
+                              static_cast<Triangle>(triangle));
+      finite.data()[b] = found.finite;
+      exponent.data()[b] = found.exponent;
+      defect.data()[b] = found.defect;
+    }
+  });
+}
+
+// Where the answer to one matrix goes.
+template <class T> struct Answer {
+  Real<T>* values;
+  std::int64_t values_stride;
+  T* vectors; // or null
+  std::int64_t row, column;
+
+  void clear(std::int64_t n) const {
+    constexpr Real<T> nan = std::numeric_limits<Real<T>>::quiet_NaN();
+    for (std::int64_t k = 0; k < n; ++k) values[k * values_stride] = nan;
+    if (vectors)
+      for (std::int64_t i = 0; i < n; ++i)
+        for (std::int64_t k = 0; k < n; ++k) {
+          if constexpr (is_complex<T>)
+            vectors[i * row + k * column] = {nan, nan};
+          else
+            vectors[i * row + k * column] = nan;
+        }
+  }
+
+  template <class W> void take(Lapack<W>& lapack, std::int64_t n, int exponent) const {
+    const Power scale(-exponent);
+    for (std::int64_t k = 0; k < n; ++k)
+      values[k * values_stride] = static_cast<Real<T>>(scale(static_cast<double>(lapack.values()[k])));
+    if (vectors)
+      for (std::int64_t i = 0; i < n; ++i)
+        for (std::int64_t k = 0; k < n; ++k)
+          vectors[i * row + k * column] = static_cast<T>(lapack.matrix()[k * n + i]);
+  }
+};
+
+template <class T, class W>
+void solve_stack(const Stack& a, Triangle triangle, const Each<int>& exponent, const Each<bool>& skip,
+                 std::uintptr_t routine, bool divide, RowsOut& values, std::optional<StackOut>& vectors,
+                 EachOut<bool>& failed) {
+  nb::gil_scoped_release release;
+  const DefaultArithmetic arithmetic;
+  const auto n = static_cast<std::int64_t>(a.shape(1));
+  Lapack<W> lapack(routine, divide, vectors.has_value(), n);
+  for (std::int64_t b = 0; b < static_cast<std::int64_t>(a.shape(0)); ++b) {
+    Answer<T> answer{static_cast<Real<T>*>(values.data()) + b * values.stride(0), values.stride(1), nullptr, 0, 0};
+    if (vectors) {
+      answer.vectors = static_cast<T*>(vectors->data()) + b * vectors->stride(0);
+      answer.row = vectors->stride(1);
+      answer.column = vectors->stride(2);
+    }
+    const bool tried = !skip.data()[b];
+    const bool solved = tried && solve(lapack, matrix<T>(a, b), n, triangle, exponent.data()[b]);
+    failed.data()[b] = tried && !solved;
+    if (solved)
+      answer.take(lapack, n, exponent.data()[b]);
+    else
+      answer.clear(n);
+  }
+}
+
+void lapack_stack(const Stack& a, int triangle, const Each<int>& exponent, const Each<bool>& skip,
+                  std::uintptr_t routine, bool divide, bool in_double, RowsOut values,
+                  std::optional<StackOut> vectors, EachOut<bool> failed) {
+  const std::size_t count = a.shape(0), n = a.shape(1);
+  require(n > 0 && a.shape(2) == n && n <= 32000, "matrices must be square, 1 <= n <= 32000");
+  require(exponent.shape(0) == count && skip.shape(0) == count && failed.shape(0) == count &&
+              values.shape(0) == count && values.shape(1) == n,
+          "one entry a matrix");
+  require(!vectors || (vectors->shape(0) == count && vectors->shape(1) == n && vectors->shape(2) == n &&
+                       vectors->dtype() == a.dtype()),
+          "vectors must have the shape and dtype of a");
+  dispatch(a.dtype(), [&]<class T>() {
+    require(values.dtype() == nb::dtype<Real<T>>(), "values must have the real dtype of a");
+    using Wide = std::conditional_t<is_complex<T>, std::complex<double>, double>;
+    const auto kind = static_cast<Triangle>(triangle);
+    if (in_double)
+      solve_stack<T, Wide>(a, kind, exponent, skip, routine, divide, values, vectors, failed);
+    else
+      solve_stack<T, T>(a, kind, exponent, skip, routine, divide, values, vectors, failed);
+  });
+}
+
+void residual_stack(const Stack& a, int triangle, const Each<int>& exponent, const Rows& values,
+                    const std::optional<Stack>& vectors, nb::ndarray<const double, nb::ndim<2>, nb::c_contig> x,
+                    bool full, double eps, double quantum, EachOut<float> out) {
+  const std::size_t count = a.shape(0), n = a.shape(1), m = values.shape(1);
+  require(n > 0 && a.shape(2) == n, "matrices must be square");
+  require(exponent.shape(0) == count && out.shape(0) == count && values.shape(0) == count, "one entry a matrix");
+  require(x.shape(0) == 2 && x.shape(1) == n, "the probe must be (2, n)");
+  require(m <= n && (vectors || m == n), "values alone must be all n of them");
+  require(!vectors || (vectors->shape(0) == count && vectors->shape(1) == n && vectors->shape(2) == m &&
+                       vectors->dtype() == a.dtype()),
+          "vectors must be (count, n, m) of the dtype of a");
+  dispatch(a.dtype(), [&]<class T>() {
+    require(values.dtype() == nb::dtype<Real<T>>(), "values must have the real dtype of a");
+    nb::gil_scoped_release release;
+    const DefaultArithmetic arithmetic;
+    const auto size = static_cast<std::int64_t>(n);
+    Proof<T> proof(size, static_cast<std::int64_t>(m), vectors.has_value(), {eps, quantum});
+    for (std::int64_t b = 0; b < static_cast<std::int64_t>(count); ++b) {
+      const Matrix<T> v = vectors ? matrix<T>(*vectors, b) : Matrix<T>{nullptr, 0, 0};
+      double found = proof.read(matrix<T>(a, b), static_cast<Triangle>(triangle), exponent.data()[b],
+                                static_cast<const Real<T>*>(values.data()) + b * values.stride(0),
+                                values.stride(1), vectors ? &v : nullptr);
+      if (found == 0.0)
+        found = !vectors ? proof.values() : full ? proof.full() : proof.probe(x.data(), x.data() + size);
+      out.data()[b] = static_cast<float>(found);
+    }
+  });
+}
+
+void gauge_stack(StackOut vectors) {
+  dispatch(vectors.dtype(), [&]<class T>() {
+    nb::gil_scoped_release release;
+    const DefaultArithmetic arithmetic;
+    const auto n = static_cast<std::int64_t>(vectors.shape(1));
+    for (std::int64_t b = 0; b < static_cast<std::int64_t>(vectors.shape(0)); ++b) {
+      T* data = static_cast<T*>(vectors.data()) + b * vectors.stride(0);
+      const Matrix<T> v{data, vectors.stride(1), vectors.stride(2)};
+      for (std::int64_t k = 0; k < static_cast<std::int64_t>(vectors.shape(2)); ++k) fix_column(data, v, n, k);
+    }
+  });
+}
+
+} // namespace kernels
+
+NB_MODULE(_core, m) {
+  using nb::arg;
+  m.doc() = "C++ kernels; use them through the package kernels.";
+  m.def("scan", &kernels::scan_stack, arg("a"), arg("triangle"), arg("finite").noconvert(),
+        arg("exponent").noconvert(), arg("defect").noconvert());
+  m.def("lapack", &kernels::lapack_stack, arg("a"), arg("triangle"), arg("exponent"), arg("skip"),
+        arg("routine"), arg("divide"), arg("in_double"), arg("values").noconvert(),
+        arg("vectors").noconvert().none(), arg("failed").noconvert());
+  m.def("gauge", &kernels::gauge_stack, arg("vectors").noconvert());
+  m.def("residual", &kernels::residual_stack, arg("a"), arg("triangle"), arg("exponent"), arg("values"),
+        arg("vectors").none(), arg("x"), arg("full"), arg("eps"), arg("quantum"), arg("out").noconvert());
+}

@@ -1,0 +1,22 @@
+"""The inner loops: C++ where it is built, the same written order in torch where it is not."""
+
+from __future__ import annotations
+
+import warnings
+
+try:
+    from kernels._core import gauge, lapack, residual, scan
+except ImportError as error:  # pragma: no cover - depends on the installation
+    from kernels.plain import gauge, lapack, residual, scan
+
+    warnings.warn(
+        f"kernels: the compiled module kernels._core is missing ({error}); the slow torch "
+        "fallback is used. Reinstall eigenstream, or build it with `pip install -e .`",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+LOWER, UPPER, BOTH = 0, 1, 2
+"""Which triangle is read; BOTH reads (A + A^H) / 2."""
+
+__all__ = ["BOTH", "LOWER", "UPPER", "gauge", "lapack", "residual", "scan"]
