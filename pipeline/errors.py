@@ -14,6 +14,10 @@ class Interrupted(Exception):
     """The run was asked to stop, or ran out of workers or time; it can be resumed (exit code 3)."""
 
 
+class StoppedEarly(Exception):
+    """The first results say that going on makes no sense; the message says why (exit code 1)."""
+
+
 class StorageLost(OSError):
     """The input or the output cannot be reached any more (exit code 4)."""
 

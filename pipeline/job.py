@@ -115,7 +115,9 @@ def describe_values(layout: Layout, solver: Solver, source: Any, config: Config)
 
 def describe_stack(source: Any, solver: Solver, layout: Layout) -> Stack:
     """Describe a stack to the planner; bytes are those of the wider of reading and solving."""
-    itemsize = max(source.dtype.itemsize, source.stored_dtype.itemsize, np.dtype(solver.dtype).itemsize)
+    itemsize = max(
+        source.dtype.itemsize, source.stored_dtype.itemsize, np.dtype(solver.dtype).itemsize
+    )
     return Stack(
         shape=source.shape,
         chunks=source.chunks,

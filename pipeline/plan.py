@@ -144,9 +144,7 @@ def enclose(group: Sequence[Block]) -> Block:
     return Block(group[0].index, start, stop)
 
 
-def plan_blocks(
-    stack: Stack, *, workers: int, memory: int, block_bytes: int | None = None
-) -> Plan:
+def plan_blocks(stack: Stack, *, workers: int, memory: int, block_bytes: int | None = None) -> Plan:
     """Choose the block grid of a stack.
 
     The rule: a block is a whole number of stored chunks along every dimension,

@@ -9,7 +9,7 @@ import platform
 import socket
 import sys
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -52,7 +52,7 @@ def describe_launch(**details: Any) -> dict[str, Any]:
 
 def tell_time() -> str:
     """Tell the time in UTC, ISO 8601, to the second."""
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def digest(value: Any) -> str:

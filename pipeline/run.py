@@ -14,7 +14,7 @@ from pipeline.callable import make_callable
 from pipeline.cluster import Crew, Lost, start_crew
 from pipeline.cluster.crew import count_cores
 from pipeline.config import Config
-from pipeline.errors import Interrupted, StorageLost
+from pipeline.errors import Interrupted, StoppedEarly, StorageLost
 from pipeline.job import Setup, prepare
 from pipeline.labels import name_block
 from pipeline.lease import Lease, Pass
@@ -30,6 +30,7 @@ from pipeline.verdict import (
     EARLY,
     Verdict,
     count_unmasked,
+    explain_bad,
     find_early_end,
     list_flagged,
     list_lost,
@@ -105,11 +106,14 @@ def run(config: Config) -> Outcome:
     needed = [count_needed(b, setup.layout.shape, config.plan.limit) for b in ledger.blocks]
     pending = ledger.find_pending(needed, retry_failed=config.run.retry_failed)
     with open_log(output.path):
-        if pending or spectrum_is_due(output, config):
+        if not pending and not spectrum_is_due(output, config):
+            log.info("already finished: nothing to do")
+            return conclude(setup, output)
+        try:
             with Lease(ledger.folder) as lease, StopSignal() as stop, output.launch(setup):
                 work(setup, output, pending, lease.ticket, stop)
-        else:
-            log.info("already finished: nothing to do")
+        except StoppedEarly as error:
+            log.error("stopped early: %s", error)
         return conclude(setup, output)
 
 
@@ -187,6 +191,7 @@ class Stream:
         groups = group_blocks(pending, self.output.read_shape)
         matrices = sum(count_needed(b, shape, config.plan.limit) for b in pending)
         progress = Progress(len(pending), matrices)
+        self._look_early(len(pending))
         log.info("%s", self._announce(groups, pending))
         try:
             for outcome in self.crew.map_blocks(job, groups, self.stop.event):
@@ -197,7 +202,7 @@ class Stream:
                 for entry in outcome.value:
                     self.output.ledger.mark(entry)
                     progress.add(entry)
-                self._look_early()
+                self._look_early(len(pending) - progress.done)
         finally:
             progress.clear()
         log.info("%s", f"solved {progress.seen} matrices at {progress.rate:,.0f}/s")
@@ -210,17 +215,17 @@ class Stream:
             f"x {size.threads} threads, driver {self.setup.solver.driver}"
         )
 
-    def _look_early(self) -> None:
+    def _look_early(self, left: int) -> None:
         """Look once, when the first thousand matrices are done, whether to go on."""
-        if self.judged:
+        counts = {} if self.judged or not left else self.output.ledger.count_statuses()
+        if count_unmasked(counts) < EARLY:
             return
-        counts = self.output.ledger.count_statuses()
-        self.judged = count_unmasked(counts) >= EARLY
+        self.judged = True
         total = sum(block.size for block in self.output.ledger.blocks)
         reason = find_early_end(counts, self.setup.config.run.max_bad, total)
         if reason:
-            log.error("%s", reason)
-            self.stop.end_early(reason)
+            self.stop.event.set()
+            raise StoppedEarly(reason)
 
     def _lose(self, lost: Lost, progress: Progress) -> None:
         """Note a block that could not be done, and go on with the others while there is hope."""
@@ -252,11 +257,8 @@ def conclude(setup: Setup, output: Output) -> Outcome:
     for line in list_lost(output.ledger, output.dims, coords):
         log.warning("%s", line)
     if verdict.code:
-        log.error(
-            "%s", f"{verdict.bad} matrices are bad, run.max_bad allows {verdict.allowed}: exit 1"
-        )
+        log.error("%s", explain_bad(verdict))
     return Outcome(output.path, verdict.code, verdict)
-
 
 
 make_callable(__name__)

@@ -1,4 +1,4 @@
-"""Stopping: by Ctrl-C, by SIGTERM, or because going on makes no sense."""
+"""Stopping: by Ctrl-C or SIGTERM, between blocks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ class StopSignal:
     def __init__(self) -> None:
         self.event = threading.Event()
         self.received: str | None = None
-        self.reason: str | None = None
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> StopSignal:
@@ -46,11 +45,6 @@ class StopSignal:
         # os.write: a handler may interrupt a print that holds the stream's lock
         text = f"\n{self.received}: finishing the blocks in flight (Ctrl-C again leaves at once)\n"
         os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, text.encode())
-
-    def end_early(self, reason: str) -> None:
-        """Stop because the results so far say that going on makes no sense."""
-        self.reason = reason
-        self.event.set()
 
     def check(self, path: Path) -> None:
         """Raise Interrupted if a signal came."""

@@ -95,9 +95,7 @@ def list_variables(
     vectors = {"long_name": f"eigenvectors of {label}", "units": "1"}
     nan = float("nan")
     return {
-        "eigenvalues": Variable(
-            "eigenvalues", real.name, (pair_dim,), (pairs,), nan, True, values
-        ),
+        "eigenvalues": Variable("eigenvalues", real.name, (pair_dim,), (pairs,), nan, True, values),
         "residual": Variable("residual", "float32", (), (), nan, True, residual),
         "status": Variable("status", "uint8", (), (), NOT_RUN, True, status),
         # random mantissas do not compress: the time would be lost for nothing

@@ -137,7 +137,7 @@ def through(
 
 def summarise(result: xr.Dataset) -> str:
     """Say in one line what a spectrum shows."""
-    units = result["width"].attrs.get("units", "")
+    units = result["broadening"].attrs.get("units", "")
     text = f"density of states of {result.attrs['matrices_used']} matrices"
     if "gap" not in result:
         return text

@@ -44,12 +44,15 @@ class Verdict:
         Matrices by status.
     lost : int
         Matrices in blocks that could not be done.
+    left : int
+        Matrices in blocks that are still to be done.
     allowed : int
         How many bad ones `run.max_bad` allows.
     """
 
     counts: Mapping[str, int]
     lost: int
+    left: int
     allowed: int
 
     @property
@@ -65,6 +68,7 @@ class Verdict:
     def __str__(self) -> str:
         parts = [f"{count} {name}" for name, count in self.counts.items() if count]
         parts += [f"{self.lost} in lost blocks"] if self.lost else []
+        parts += [f"{self.left} still to be done"] if self.left else []
         return ", ".join(parts) or "no matrices"
 
 
@@ -72,8 +76,10 @@ def reach_verdict(ledger: Ledger, max_bad: float) -> Verdict:
     """Judge a run by its ledger."""
     counts = ledger.count_statuses()
     state = ledger.columns["state"]
-    lost = sum(b.size for b in ledger.blocks if state[b.index] in (State.lost, State.quarantined))
-    return Verdict(counts, lost, allow_bad(max_bad, count_unmasked(counts) + lost))
+    sizes = np.array([block.size for block in ledger.blocks], np.int64)
+    lost = int(sizes[np.isin(state, (State.lost, State.quarantined))].sum())
+    left = int(sizes[state == State.todo].sum())
+    return Verdict(counts, lost, left, allow_bad(max_bad, count_unmasked(counts) + lost))
 
 
 def allow_bad(max_bad: float, unmasked: int) -> int:
@@ -98,12 +104,24 @@ def find_early_end(counts: Mapping[str, int], max_bad: float, total: int) -> str
         return None
     if sum(bad.values()) <= allow_bad(max_bad, total):
         return None
-    cause = max(bad, key=lambda name: bad[name])
     return (
-        f"stopped early: {sum(bad.values())} of the first {seen} matrices are flagged, "
-        f"{bad[cause]} of them {cause}: {CAUSES[cause]}. To go on all the same, say how many "
-        f"may be bad: run.max_bad=0.9 (a fraction) or a count"
+        f"{sum(bad.values())} of the first {seen} matrices are flagged, {explain_cause(counts)}. "
+        f"What changes the solve needs another sink.path, or sink.overwrite=true. To go on all "
+        f"the same, say how many may be bad: run.max_bad=0.9 (a fraction), or a count"
     )
+
+
+def explain_cause(counts: Mapping[str, int]) -> str:
+    """Name the commonest reason why matrices are bad, and the key that would help."""
+    bad = {OUTCOMES[code]: counts[OUTCOMES[code]] for code in BAD}
+    cause = max(bad, key=lambda name: bad[name])
+    return f"{bad[cause]} of them {cause}: {CAUSES[cause]}"
+
+
+def explain_bad(verdict: Verdict) -> str:
+    """Explain the exit code 1."""
+    text = f"{verdict.bad} matrices are bad, run.max_bad allows {verdict.allowed}: exit code 1"
+    return text if verdict.bad == verdict.lost else f"{text}. {explain_cause(verdict.counts)}"
 
 
 def list_flagged(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import Misuse
-from pipeline.ledger import MASKED, NOT_RUN, OUTCOMES
+from pipeline.ledger import OUTCOMES
 
 
 @dataclass(frozen=True)

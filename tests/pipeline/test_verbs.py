@@ -197,7 +197,7 @@ def test_analyse_redoes_the_spectrum_and_nothing_else(
     (stack / "H").rename(stack / "gone")  # the input is not needed
     assert main(["analyse", str(out), "spectrum.width=0.3", "spectrum.electrons=6"]) == 0
     after = read_results(out)
-    assert float(after["/spectrum/width"]) == 0.3
+    assert float(after["/spectrum/broadening"]) == 0.3
     assert "/spectrum/fermi_level" in after
     assert (Ledger(out).columns["finished"] == marks).all()
     for name in ("eigenvalues", "residual", "status"):

@@ -43,7 +43,7 @@ def test_integrates_to_the_number_of_states(silicon: Any, width: float) -> None:
     assert got.idos[-1].item() == pytest.approx(10, abs=1e-12) and abs(got.idos[0]) < 1e-12
     assert (got.dos >= 0).all() and (got.idos.diff("energy") >= -1e-12).all()
     assert got.dos.attrs["units"] == "1/eV" and got.energy.attrs["units"] == "eV"
-    assert got.width == width and got.width.attrs["units"] == "eV"
+    assert got.broadening == width and got.broadening.attrs["units"] == "eV"
     assert got.attrs["matrices_used"] == 1728 and got.attrs["total_weight"] == 1728
 
 
@@ -170,7 +170,7 @@ def test_nothing_usable(count: int, caplog: pytest.LogCaptureFixture) -> None:
 )
 def test_default_width(values: Any, width: float) -> None:
     got = compute(np.array(values), width=None)
-    assert got.width == pytest.approx(width)
+    assert got.broadening == pytest.approx(width)
     total = len(values[0])
     assert got.idos[-1] == pytest.approx(total) and got.dos.integrate("energy") == pytest.approx(
         total, abs=1e-6

@@ -51,7 +51,11 @@ def build_spectrum(
         {
             "dos": ("energy", dos, {"long_name": "density of states per matrix"} | inverse),
             "idos": ("energy", idos, {"long_name": "states per matrix below", "units": "1"}),
-            "width": ((), grid.width, {"long_name": "standard deviation of the Gaussian"} | units),
+            "broadening": (
+                (),
+                grid.width,
+                {"long_name": "standard deviation of the Gaussian"} | units,
+            ),
         },
         {"energy": ("energy", grid.energy, {"long_name": "energy"} | units)},
         describe(found, grid, config, stack, exponent),
