@@ -254,8 +254,8 @@ def explain_misfit(
     )
     return (
         f"a block of this stack does not fit into a worker: its smallest block is "
-        f"{tuple(block_shape)} matrices, stored in chunks of {stack.chunk_bytes / MIB:.0f} MiB, and "
-        f"needs {need / MIB:.0f} MiB; a worker has {memory / MIB:.0f} MiB. "
+        f"{tuple(block_shape)} matrices, stored in chunks of {stack.chunk_bytes / MIB:.0f} MiB, "
+        f"and needs {need / MIB:.0f} MiB; a worker has {memory / MIB:.0f} MiB. "
         f"Give each worker more (cluster.memory={ceil(need / MIB)}MiB, perhaps with fewer "
         f"cluster.workers), or {remedy}."
     )

@@ -62,7 +62,7 @@ def digest(value: Any) -> str:
 
 
 def to_json(value: Any) -> Any:
-    """Turn a nested value into what JSON gives back, so that stored and fresh ones compare equal."""
+    """Turn a nested value into what JSON gives back, so that fresh and stored compare equal."""
     return json.loads(json.dumps(value, sort_keys=True, default=str))
 
 

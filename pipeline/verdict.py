@@ -29,8 +29,8 @@ CAUSES = {
     "missing": (
         "their chunks are absent; source.missing=fill takes absent chunks as the fill value"
     ),
-    "failed": "no driver gave an answer that passes the check; try solve.dtype=float64 (complex128)",
-    "not_positive_definite": "B is not positive definite; look at source.overlap",
+    "failed": "no driver gave an answer that passes the check; try solve.dtype=float64",
+    "not_positive_definite": "B is not positive definite",
 }
 
 

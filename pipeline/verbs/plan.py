@@ -81,7 +81,7 @@ def measure_sample(setup: Setup, plan: Plan) -> Sample:
     block = Block(0, (0,) * len(shape), stop)
     status = start_status(block, shape, None, source.todo(block))
     begun = time.perf_counter()
-    values, missing = source.read(block, status == 0)
+    values, _ = source.read(block, status == 0)
     reading = time.perf_counter() - begun
     flat = values.reshape(-1, source.n, source.n)
     count, solving = 16, 0.0

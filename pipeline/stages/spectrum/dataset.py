@@ -51,6 +51,7 @@ def build_spectrum(
         {
             "dos": ("energy", dos, {"long_name": "density of states per matrix"} | inverse),
             "idos": ("energy", idos, {"long_name": "states per matrix below", "units": "1"}),
+            # not `width`: as an attribute of a DataTree that is the width of the tree
             "broadening": (
                 (),
                 grid.width,
