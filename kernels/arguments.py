@@ -6,7 +6,7 @@ import itertools
 import math
 import operator
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ import torch
 
 Array = npt.NDArray[Any]
 DTYPES = ("float32", "float64", "complex64", "complex128")
+_TORCH_DTYPES = {torch.float32, torch.float64, torch.complex64, torch.complex128}
 CHUNK_BYTES = 512 * 1024
 """Matrices solved together: small enough for a core's cache, large enough to hide Python."""
 SHARE_BYTES = 64 * 1024
@@ -33,22 +34,21 @@ class Stack:
     trailing: int
     conjugate: bool
     device: torch.device | None  # None: numpy
+    near: bool = field(init=False)  # on the CPU
+    batch: tuple[int, ...] = field(init=False)
+    item: tuple[int, ...] = field(init=False)
+    count: int = field(init=False)
+    dtype: np.dtype[Any] = field(init=False)  # native
 
-    @property
-    def batch(self) -> tuple[int, ...]:
-        return self.array.shape[: self.array.ndim - self.trailing]
-
-    @property
-    def item(self) -> tuple[int, ...]:
-        return self.array.shape[self.array.ndim - self.trailing :]
-
-    @property
-    def count(self) -> int:
-        return math.prod(self.batch)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.array.dtype.newbyteorder("=")
+    def __post_init__(self) -> None:
+        shape, dtype, batch = self.array.shape, self.array.dtype, self.array.ndim - self.trailing
+        self.__dict__.update(
+            near=self.device is None or self.device.type == "cpu",
+            batch=shape[:batch],
+            item=shape[batch:],
+            count=math.prod(shape[:batch]),
+            dtype=dtype if dtype.isnative else dtype.newbyteorder("="),
+        )
 
     def take(self, start: int, stop: int) -> Array:
         """Items start to stop of the batch in C order, native and aligned; a view if it can be."""
@@ -60,17 +60,19 @@ class Stack:
             piece = np.array(piece, dtype=self.dtype, order="C")
         return piece.conj() if self.conjugate else piece
 
-    def pieces(self, workers: int = 1) -> Iterator[tuple[int, int]]:
-        """Bounds of pieces of at most CHUNK_BYTES, smaller if that keeps `workers` busy."""
+    def pieces(self, workers: int = 1, chunk: int = CHUNK_BYTES) -> Iterator[tuple[int, int]]:
+        """Bounds of pieces of at most `chunk` bytes, smaller if that keeps `workers` busy."""
         size = max(1, math.prod(self.item) * self.dtype.itemsize)
         share = max(SHARE_BYTES // size, -(-self.count // workers))
-        step = max(1, min(CHUNK_BYTES // size, share))
+        step = max(1, min(chunk // size, share))
         for start in range(0, self.count, step):
             yield start, min(start + step, self.count)
 
     def give(self, result: Array) -> Any:
         """`result` as the kind, and on the device, of this stack."""
-        return result if self.device is None else torch.from_numpy(result).to(self.device)
+        if self.device is None:
+            return result
+        return torch.from_numpy(result) if self.near else torch.from_numpy(result).to(self.device)
 
 
 def _merges(array: Array, trailing: int) -> bool:
@@ -93,7 +95,7 @@ def as_stack(a: Any, name: str, trailing: int = 2) -> Stack:
     Raises
     ------
     ValueError
-        For another type or dtype, too few dimensions, or a tensor that a gradient is asked of.
+        For another type or dtype, or too few dimensions.
     """
     conjugate, device = False, None
     if isinstance(a, torch.Tensor):
@@ -105,7 +107,7 @@ def as_stack(a: Any, name: str, trailing: int = 2) -> Stack:
             f"{name}: got {type(a).__module__}.{type(a).__qualname__}, expected a plain "
             "numpy.ndarray or torch.Tensor; convert it first (a mask is not applied)"
         )
-    if array.ndim < trailing or array.dtype.newbyteorder("=").name not in DTYPES:
+    if array.ndim < trailing or array.dtype.char not in "fdFD":
         want = "(..., n, n)" if trailing == 2 else "(..., m)"
         raise ValueError(
             f"{name}: got shape {array.shape} and dtype {array.dtype}, expected {want} of "
@@ -115,24 +117,24 @@ def as_stack(a: Any, name: str, trailing: int = 2) -> Stack:
 
 
 def _read_tensor(a: torch.Tensor, name: str) -> tuple[Array, bool, torch.device]:
-    if a.requires_grad and torch.is_grad_enabled():
-        raise ValueError(
-            f"{name}: got a tensor that requires grad, and gradients are not supported yet; "
-            "pass a.detach(), or call under torch.no_grad()"
-        )
-    if a.layout is not torch.strided or a.device.type == "meta":
+    if a.layout is not torch.strided or a.is_meta:
         raise ValueError(
             f"{name}: got a tensor of layout {a.layout} on {a.device}, expected a dense tensor "
             "with data; convert with to_dense"
         )
-    if a.dtype not in (torch.float32, torch.float64, torch.complex64, torch.complex128):
+    if a.dtype not in _TORCH_DTYPES:
         raise ValueError(
             f"{name}: got shape {tuple(a.shape)} and dtype {a.dtype}, expected "
             f"{', '.join(DTYPES)}; convert with a.to(torch.float64)"
         )
-    plain = a.detach().resolve_neg()
+    plain = a.detach()
+    if plain.is_neg():
+        plain = plain.resolve_neg()
     conjugate = plain.is_conj()
-    return (plain.conj() if conjugate else plain).cpu().numpy(), conjugate, a.device
+    if conjugate:
+        plain = plain.conj()
+    device = a.device
+    return (plain if device.type == "cpu" else plain.cpu()).numpy(), conjugate, device
 
 
 def as_matrices(a: Any, name: str) -> Stack:
@@ -145,6 +147,31 @@ def as_matrices(a: Any, name: str) -> Stack:
             "with n >= 1"
         )
     return stack
+
+
+def broadcast_pair(a: Stack, b: Stack) -> tuple[Stack, Stack]:
+    """`a` and `b` broadcast against each other.
+
+    Raises
+    ------
+    ValueError
+        Shapes, dtypes or kinds that do not belong together.
+    """
+    problem = None
+    if (a.device is None) != (b.device is None) or a.device != b.device:
+        problem = f"got it on {b.device or 'numpy'}, a on {a.device or 'numpy'}; move one of them"
+    elif not np.can_cast(b.dtype, a.dtype, "safe"):
+        problem = f"got {b.dtype} for a of {a.dtype}, expected a dtype that holds b; convert a"
+    elif a.item != b.item:
+        problem = f"got it of shape {b.array.shape}, expected (..., {a.item[0]}, {a.item[0]})"
+    try:
+        batch = np.broadcast_shapes(a.batch, b.batch)
+    except ValueError:
+        problem = f"got it of shape {b.array.shape} that does not broadcast to a, {a.array.shape}"
+    if problem:
+        raise ValueError(f"b: {problem}")
+    first, second = (replace(s, array=np.broadcast_to(s.array, (*batch, *s.item))) for s in (a, b))
+    return first, second
 
 
 def check_choice(name: str, got: object, expected: tuple[str, ...]) -> None:
@@ -186,6 +213,17 @@ def _index(x: Any) -> int:
     return operator.index(x)
 
 
+def check_width(degenerate: Any, dtype: torch.dtype) -> float:
+    """Width of the broadening in units of max|l|; negative for none."""
+    if degenerate == "error":
+        return -1.0
+    if degenerate == "broaden":
+        return math.cbrt(torch.finfo(dtype).eps)
+    if isinstance(degenerate, (int, float)) and degenerate > 0:
+        return float(degenerate)
+    raise ValueError(f"degenerate: got {degenerate!r}, expected error, broaden or a number > 0")
+
+
 def check_threads(threads: int | None) -> int:
     """Threads to use; None means as many as torch would: `torch.get_num_threads()`."""
     if threads is None:
@@ -197,3 +235,4 @@ def check_threads(threads: int | None) -> int:
 
 Hermitian = Literal["lower", "upper", "strict", "average"]
 Check = Literal["probe", "full", "off"]
+Degenerate = float | Literal["error", "broaden"]

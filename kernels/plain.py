@@ -88,6 +88,15 @@ def scan(a: Array, triangle: int, finite: Array, exponent: Array, defect: Array)
         defect[rows] = (apart.amax(1) / _root(largest.amax(1))).numpy()
 
 
+def lanes_sets() -> list[str]:
+    """None: there is no lanes driver in torch operations."""
+    return []
+
+
+def lanes(*arguments: Any) -> None:
+    raise NotImplementedError("the lanes driver needs the compiled module kernels._core")
+
+
 def lapack(
     a: Array,
     triangle: int,

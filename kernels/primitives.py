@@ -5,9 +5,22 @@ from __future__ import annotations
 import warnings
 
 try:
-    from kernels._core import gauge, lapack, residual, scan
+    from kernels._core import (
+        few,
+        gauge,
+        lanes,
+        lanes_sets,
+        lapack,
+        pencil_back,
+        pencil_reduce,
+        pencil_residual,
+        places,
+        residual,
+        scan,
+    )
 except ImportError as error:  # pragma: no cover - depends on the installation
-    from kernels.plain import gauge, lapack, residual, scan
+    from kernels.plain import gauge, lanes, lanes_sets, lapack, residual, scan
+    from kernels.plain_pairs import few, pencil_back, pencil_reduce, pencil_residual, places
 
     warnings.warn(
         f"kernels: the compiled module kernels._core is missing ({error}); the slow torch "
@@ -19,4 +32,19 @@ except ImportError as error:  # pragma: no cover - depends on the installation
 LOWER, UPPER, BOTH = 0, 1, 2
 """Which triangle is read; BOTH reads (A + A^H) / 2."""
 
-__all__ = ["BOTH", "LOWER", "UPPER", "gauge", "lapack", "residual", "scan"]
+__all__ = [
+    "BOTH",
+    "LOWER",
+    "UPPER",
+    "few",
+    "gauge",
+    "lanes",
+    "lanes_sets",
+    "lapack",
+    "pencil_back",
+    "pencil_reduce",
+    "pencil_residual",
+    "places",
+    "residual",
+    "scan",
+]

@@ -9,7 +9,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from kernels import primitives
-from kernels.arguments import Array, Stack, as_matrices, as_stack, check_choice
+from kernels.arguments import (
+    Array,
+    Stack,
+    as_matrices,
+    as_stack,
+    broadcast_pair,
+    check_choice,
+    check_subset,
+)
 
 _SEED = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1
@@ -93,7 +101,13 @@ def measure(
 
 
 def verify(
-    a: Any, values: Any, vectors: Any = None, *, mode: Literal["probe", "full"] = "probe"
+    a: Any,
+    values: Any,
+    vectors: Any = None,
+    *,
+    b: Any = None,
+    subset: Any = None,
+    mode: Literal["probe", "full"] = "probe",
 ) -> Any:
     """How wrong eigenpairs are, in units of n eps; see docs/kernels.md for the definition.
 
@@ -106,13 +120,20 @@ def verify(
     vectors : (..., n, m), optional
         Eigenvectors in columns. Without them only the values' order, sum and sum of squares are
         proved: errors that compensate can pass up to about sqrt(n eps) of the norm.
+    b : (..., n, n), optional
+        The pairs are those of A x = lambda B x; broadcast against `a`, the lower triangle is read.
+    subset : [lo, hi), optional
+        Which pairs of the ascending spectrum these are said to be: if each value is not within
+        THRESHOLD units of that eigenvalue, by the inertia of A on both sides of it, the residual
+        is infinite. Costs a reduction to tridiagonal form. None: no index is looked at.
     mode : "probe" or "full"
         One fixed vector, O(n m) a matrix, or Frobenius norms of the whole, O(n^2 m).
 
     Returns
     -------
     residual : (...) float32, of the kind of `a`
-        NaN where the matrix or its answer is not finite. Above `kernels.THRESHOLD` it is wrong.
+        NaN where the matrix or its answer is not finite, or b not positive definite. Above
+        `kernels.THRESHOLD` it is wrong.
 
     Raises
     ------
@@ -122,28 +143,64 @@ def verify(
     check_choice("mode", mode, ("probe", "full"))
     matrices, lambdas = as_matrices(a, "verify: a"), as_stack(values, "verify: values", 1)
     columns = None if vectors is None else as_stack(vectors, "verify: vectors")
-    _check_shapes(matrices, lambdas, columns)
+    metric = None
+    if b is not None:
+        matrices, metric = broadcast_pair(matrices, as_matrices(b, "verify: b"))
+    _check_shapes(matrices, lambdas, columns, subset)
     kinds = [s.dtype for s in (matrices, lambdas, columns) if s is not None]
-    dtype = np.result_type(*kinds)
-    precision = Precision.of(*kinds)
+    dtype, precision = np.result_type(*kinds), Precision.of(*kinds)
     out = np.empty(matrices.count, np.float32)
     for start, stop in matrices.pieces():
-        piece = matrices.take(start, stop).astype(dtype, copy=False)
-        out[start:stop] = measure(
-            piece,
-            primitives.LOWER,
-            np.zeros(len(piece), np.int32),
-            lambdas.take(start, stop).astype(piece.real.dtype, copy=False),
-            None if columns is None else columns.take(start, stop).astype(dtype, copy=False),
-            precision,
-            full=mode == "full",
-        )
+        pencil = [
+            s.take(start, stop).astype(dtype, copy=False)
+            for s in (matrices, metric)
+            if s is not None
+        ]
+        w = lambdas.take(start, stop).astype(pencil[0].real.dtype, copy=False)
+        v = None if columns is None else columns.take(start, stop).astype(dtype, copy=False)
+        out[start:stop] = _verify_piece(pencil, w, v, subset, precision, mode == "full")
     return matrices.give(out.reshape(matrices.batch))
 
 
-def _check_shapes(a: Stack, values: Stack, vectors: Stack | None) -> None:
+def _verify_piece(
+    pencil: list[Array],
+    values: Array,
+    vectors: Array | None,
+    pairs: Any,
+    how: Precision,
+    full: bool,
+) -> Array:
+    """Residuals (count,) of pairs of A, or of A and B; and of their index if `pairs` is given."""
+    from kernels import generalized, subset  # these need the probe and the precision from here
+
+    a, none = pencil[0], np.zeros(len(pencil[0]), np.int32)
+    if len(pencil) == 1:
+        found = measure(a, primitives.LOWER, none, values, vectors, how, full=full)
+    else:
+        reduced = generalized.reduce(a, pencil[1], primitives.LOWER, none.astype(bool))
+        scaled = generalized.to_reduced(reduced, values)
+        if vectors is None:
+            a = reduced.matrices
+            found = measure(a, primitives.LOWER, none, scaled, None, how, full=full)
+            found = np.maximum(found, reduced.defect).astype(np.float32)
+        else:
+            floor = reduced.largest if values.shape[1] < a.shape[1] else None
+            found = generalized.measure(
+                *(a, pencil[1], primitives.LOWER, values, vectors, how), floor=floor, full=full
+            )
+            found[~reduced.definite] = np.nan
+        a, values = reduced.matrices, scaled
+    if pairs is None:
+        return found
+    index = subset.prove_index(
+        subset.find_form(a, primitives.LOWER), values, check_subset(pairs, a.shape[1]).start, how
+    )
+    return np.where(np.isnan(found), found, np.maximum(found, index))
+
+
+def _check_shapes(a: Stack, values: Stack, vectors: Stack | None, subset: Any) -> None:
     n, m = a.item[0], values.item[0]
-    problem = None
+    pairs, problem = check_subset(subset, n), None
     if values.dtype.kind == "c":
         problem = f"got values of dtype {values.dtype}, expected real"
     elif values.batch != a.batch or m > n:
@@ -152,5 +209,7 @@ def _check_shapes(a: Stack, values: Stack, vectors: Stack | None) -> None:
         problem = f"got {m} values without vectors, expected all {n}; pass the vectors too"
     elif vectors is not None and (vectors.batch != a.batch or vectors.item != (n, m)):
         problem = f"got vectors of shape {vectors.array.shape}, expected {(*a.batch, n, m)}"
+    elif subset is not None and m != pairs.stop - pairs.start:
+        problem = f"got {m} values for subset {subset!r}, expected {pairs.stop - pairs.start}"
     if problem:
         raise ValueError(f"verify: {problem}")

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
-from kernels import lapack, primitives
+from kernels import composed, generalized, lanes, lapack, operators, primitives
+from kernels import subset as few
+from kernels.answer import Answer as _Answer
+from kernels.answer import Options as _Options
 from kernels.arguments import (
+    CHUNK_BYTES,
     Array,
     Check,
+    Degenerate,
     Hermitian,
     Stack,
     as_matrices,
+    broadcast_pair,
     check_choice,
     check_subset,
     check_threads,
+    check_width,
 )
 from kernels.drivers import check_driver
 from kernels.residual import Precision, measure
@@ -35,54 +43,10 @@ _SAFE_EXPONENT = {4: 30, 8: 240}
 that is no power of two, then never acts, and squares stay in range."""
 
 
-@dataclass(frozen=True)
-class _Options:
-    triangle: int
-    tolerance: float  # infinite where the defect is not looked at
-    check: str
-    repair: bool
-    pairs: slice
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """Arrays of a stack, flat over the batch; a piece of one is a view."""
-
-    values: Array
-    vectors: Array | None
-    residual: Array
-    status: Array
-
-    @classmethod
-    def empty(cls, stack: Stack, pairs: int, vectors: bool) -> _Answer:
-        count, n = stack.count, stack.item[0]
-        return cls(
-            np.empty((count, pairs), stack.dtype.char.lower()),
-            np.empty((count, n, pairs), stack.dtype) if vectors else None,
-            np.empty(count, np.float32),
-            np.empty(count, np.uint8),
-        )
-
-    def __getitem__(self, rows: Any) -> _Answer:
-        vectors = None if self.vectors is None else self.vectors[rows]
-        return _Answer(self.values[rows], vectors, self.residual[rows], self.status[rows])
-
-    def put(self, rows: Any, other: _Answer, pairs: slice = slice(None)) -> None:
-        self.values[rows] = other.values[:, pairs]
-        if self.vectors is not None and other.vectors is not None:
-            self.vectors[rows] = other.vectors[:, :, pairs]
-        self.residual[rows], self.status[rows] = other.residual, other.status
-
-    def blank(self, rows: Array) -> None:
-        """NaN in values and vectors; the residual found stays."""
-        self.values[rows] = np.nan
-        if self.vectors is not None:
-            self.vectors[rows] = np.nan
-
-
 def eigh(
     a: Any,
     *,
+    b: Any = None,
     vectors: bool = True,
     subset: Sequence[int | None] | None = None,
     hermitian: Hermitian = "lower",
@@ -91,6 +55,7 @@ def eigh(
     check: Check = "probe",
     repair: bool = True,
     threads: int | None = None,
+    degenerate: Degenerate = "error",
 ) -> Eigen:
     """Eigenvalues and eigenvectors of every matrix of a stack, each one proved.
 
@@ -102,11 +67,16 @@ def eigh(
     ----------
     a : (..., n, n) numpy.ndarray or torch.Tensor
         float32, float64, complex64 or complex128; any strides; n >= 1; empty batches are fine.
-        A tensor that requires grad is refused (gradients are not supported yet).
+        Differentiable in both modes, and an operator under vmap, compile and export.
+    b : (..., n, n), optional
+        Hermitian and positive definite, broadcast against `a` and of its kind: A x = lambda B x is
+        solved, with X^H B X = 1. A B that is not positive definite to working precision is the
+        status not_positive_definite. `hermitian` and `hermitian_tol` hold for both.
     vectors : bool
         Whether vectors are wanted.
     subset : [lo, hi), optional
-        Indices into the ascending spectrum, negatives from the top; None is an open end.
+        Indices into the ascending spectrum, negatives from the top; None is an open end. Few
+        vectors of large matrices are found for themselves: see `kernels.subset.is_few`.
     hermitian : "lower", "upper", "strict" or "average"
         Read one triangle, as LAPACK does (an imaginary diagonal is ignored); or look at both:
         "strict" flags max|A - A^H| / max|A| above `hermitian_tol` as not_hermitian, and both then
@@ -114,7 +84,7 @@ def eigh(
     hermitian_tol : float, optional
         For "strict"; default 100 n eps of the dtype of `a`.
     driver : str
-        "auto" (see `choose_driver`) or "lapack".
+        "auto" (see `choose_driver`), "lanes" or "lapack".
     check : "probe", "full" or "off"
         How each answer is proved; see `verify`. "off" gives status unchecked, residual NaN.
     repair : bool
@@ -122,6 +92,10 @@ def eigh(
         single, QL iteration for double).
     threads : int, optional
         Threads that share the batch; each matrix has one. None: `torch.get_num_threads()`.
+    degenerate : "error", "broaden" or float
+        What becomes of the gradient of a loss that depends on the basis of equal eigenvalues: an
+        error, or F = d / (d^2 + w^2) in place of 1 / d for all gaps d, with w in units of max|l|;
+        "broaden" means eps^(1/3).
 
     Returns
     -------
@@ -134,16 +108,60 @@ def eigh(
     ValueError
         For arguments that make no sense, before any work.
     """
-    stack = as_matrices(a, "kernels.eigh")
+    if degenerate != "error":
+        check_width(degenerate, torch.float64)
+    if b is not None and composed.is_followed(a, b):
+        chosen = hermitian, hermitian_tol, driver, check, repair, threads
+        return composed.eigh(a, b, vectors, subset, degenerate, chosen)
+    if isinstance(a, torch.Tensor) and operators.is_followed(a):
+        chosen = hermitian, hermitian_tol, driver, check, repair, threads
+        return operators.eigh(a, vectors, subset, degenerate, chosen)
+    return solve_stack(
+        a,
+        b=b,
+        vectors=vectors,
+        subset=subset,
+        hermitian=hermitian,
+        hermitian_tol=hermitian_tol,
+        driver=driver,
+        check=check,
+        repair=repair,
+        threads=threads,
+    )
+
+
+def solve_stack(
+    a: Any,
+    *,
+    b: Any = None,
+    vectors: bool,
+    subset: Sequence[int | None] | None,
+    hermitian: str,
+    hermitian_tol: float | None,
+    driver: str,
+    check: str,
+    repair: bool,
+    threads: int | None,
+) -> Eigen:
+    """`eigh` of plain data, with its arguments; nothing that follows a tensor is looked at."""
+    stack, metric = as_matrices(a, "kernels.eigh"), None
+    if b is not None:
+        stack, metric = broadcast_pair(stack, as_matrices(b, "kernels.eigh: b"))
     n = stack.item[0]
-    check_driver(driver, n, stack.dtype, stack.device or "cpu", vectors)
-    options = _read_options(stack, subset, hermitian, hermitian_tol, check, repair)
+    driver = _find_driver(driver, n, stack.dtype, stack.device or "cpu", vectors)
+    options = _read_options(stack, subset, hermitian, hermitian_tol, check, repair, driver)
     answer = _Answer.empty(stack, options.pairs.stop - options.pairs.start, vectors)
     workers = check_threads(threads)
-    pieces = list(stack.pieces(workers))
+    small = driver == "lapack" or metric is not None
+    pieces = list(stack.pieces(workers, CHUNK_BYTES if small else lanes.CHUNK_BYTES))
 
     def work(bounds: tuple[int, int]) -> None:
-        _solve_piece(stack.take(*bounds), options, answer[slice(*bounds)])
+        matrices, part = stack.take(*bounds), answer[slice(*bounds)]
+        if metric is None:
+            _solve_piece(matrices, options, part)
+        else:
+            b = metric.take(*bounds).astype(stack.dtype, copy=False)
+            generalized.solve_piece(matrices, b, options, part, _solve_piece)
 
     _share(work, pieces, workers)
     batch, found = stack.batch, answer.vectors
@@ -158,6 +176,7 @@ def eigh(
 def eigvalsh(
     a: Any,
     *,
+    b: Any = None,
     subset: Sequence[int | None] | None = None,
     hermitian: Hermitian = "lower",
     hermitian_tol: float | None = None,
@@ -165,10 +184,12 @@ def eigvalsh(
     check: Check = "probe",
     repair: bool = True,
     threads: int | None = None,
+    degenerate: Degenerate = "error",
 ) -> Eigen:
     """Eigenvalues of every matrix of a stack: `eigh` with vectors=False."""
     return eigh(
         a,
+        b=b,
         vectors=False,
         subset=subset,
         hermitian=hermitian,
@@ -177,11 +198,21 @@ def eigvalsh(
         check=check,
         repair=repair,
         threads=threads,
+        degenerate=degenerate,
     )
 
 
+_find_driver = functools.lru_cache(maxsize=1024)(check_driver)  # the rule never changes
+
+
 def _read_options(
-    stack: Stack, subset: Any, hermitian: str, tolerance: float | None, check: str, repair: bool
+    stack: Stack,
+    subset: Any,
+    hermitian: str,
+    tolerance: float | None,
+    check: str,
+    repair: bool,
+    driver: str,
 ) -> _Options:
     check_choice("hermitian", hermitian, tuple(_TRIANGLES))
     check_choice("check", check, ("probe", "full", "off"))
@@ -192,7 +223,8 @@ def _read_options(
         tolerance = np.inf
     elif tolerance is None:
         tolerance = 100 * n * float(np.finfo(stack.dtype).eps)
-    return _Options(_TRIANGLES[hermitian], float(tolerance), check, repair, check_subset(subset, n))
+    pairs = check_subset(subset, n)
+    return _Options(_TRIANGLES[hermitian], float(tolerance), check, repair, pairs, driver)
 
 
 def _share(work: Callable[[tuple[int, int]], None], pieces: list[Any], workers: int) -> None:
@@ -209,10 +241,17 @@ def _share(work: Callable[[tuple[int, int]], None], pieces: list[Any], workers: 
 
 
 def _solve_piece(a: Array, options: _Options, answer: _Answer) -> None:
-    """Solve `a` (count, n, n) into `answer`, a subset of the pairs by way of the whole spectrum."""
-    if options.pairs == slice(0, a.shape[-1]):
+    """Solve `a` (count, n, n) into `answer`: the whole spectrum, a few pairs, or a slice."""
+    n, pairs = a.shape[-1], options.pairs
+    if pairs == slice(0, n):
         _solve_all(a, options, answer)
-        return
+    elif few.is_few(n, pairs.stop - pairs.start, a.dtype, answer.vectors is not None):
+        _solve_few(a, options, answer)
+    else:
+        _solve_slice(a, options, answer)
+
+
+def _solve_slice(a: Array, options: _Options, answer: _Answer) -> None:
     vectors = None if answer.vectors is None else np.empty_like(a, order="C")
     values = np.empty(a.shape[:2], answer.values.dtype)
     whole = _Answer(values, vectors, answer.residual, answer.status)
@@ -220,22 +259,72 @@ def _solve_piece(a: Array, options: _Options, answer: _Answer) -> None:
     answer.put(slice(None), whole, options.pairs)
 
 
-def _solve_all(a: Array, options: _Options, answer: _Answer) -> None:
+def _solve_few(a: Array, options: _Options, answer: _Answer) -> None:
+    """The pairs alone, with their index proved; what does not pass by way of the whole spectrum."""
     exponent = _examine(a, options, answer.status)
     tried = answer.status == Status.unchecked
-    lapack.solve(a, options.triangle, exponent, ~tried, answer.values, answer.vectors)
-    if options.check == "off":
-        answer.residual[:] = np.nan
-        lost = tried & ~np.isfinite(answer.values).all(-1)
-    else:
-        _prove(a, options, exponent, answer)
-        answer.status[tried] = Status.ok
-        lost = tried & ~(answer.residual <= THRESHOLD)
-        if options.repair and lost.any():
-            lost[lost] = ~_repair(a, options, exponent, answer, np.flatnonzero(lost))
+    form = few.solve(a, options.triangle, ~tried, options.pairs, answer.values, answer.vectors)
+    lost = _judge(a, options, exponent, answer, tried)
+    if options.check != "off":
+        precision = Precision.of(a.dtype)
+        index = few.prove_index(form, answer.values, options.pairs.start, precision)
+        answer.residual[tried] = np.maximum(answer.residual, index)[tried]
+        lost |= tried & ~(answer.residual <= THRESHOLD)
+    if options.repair and lost.any():
+        again = answer[lost]
+        _solve_slice(a[lost], options, again)
+        again.status[again.status == Status.ok] = Status.repaired
+        answer.put(lost, again)
+    elif lost.any():
+        answer.status[lost] = Status.failed
+        answer.blank(lost)
+
+
+def _solve_all(a: Array, options: _Options, answer: _Answer) -> None:
+    lost = (_solve_lanes if options.driver == "lanes" else _solve_lapack)(a, options, answer)
+    unproved = options.check == "off" and options.driver == "lapack"  # nothing left to try
+    if options.repair and not unproved and lost.any():
+        lost[lost] = ~_repair(a, options, answer, np.flatnonzero(lost))
     if lost.any():
         answer.status[lost] = Status.failed
         answer.blank(lost)
+
+
+def _solve_lapack(a: Array, options: _Options, answer: _Answer) -> Array:
+    """Solve and prove every matrix; return where that failed."""
+    exponent = _examine(a, options, answer.status)
+    tried = answer.status == Status.unchecked
+    lapack.solve(a, options.triangle, exponent, ~tried, answer.values, answer.vectors)
+    return _judge(a, options, exponent, answer, tried)
+
+
+def _solve_lanes(a: Array, options: _Options, answer: _Answer) -> Array:
+    lanes.solve(
+        a,
+        options.triangle,
+        options.tolerance,
+        answer.values,
+        answer.vectors,
+        answer.residual,
+        answer.status,
+        probe=options.check == "probe",
+    )
+    lost = np.asarray(answer.status == Status.failed)
+    if options.check == "full":
+        tried = answer.status == Status.unchecked
+        exponent = _examine(a, options, answer.status)
+        lost |= _judge(a, options, exponent, answer, tried)
+    return lost
+
+
+def _judge(a: Array, options: _Options, exponent: Array, answer: _Answer, tried: Array) -> Array:
+    """Prove what was tried, and return where it does not pass."""
+    if options.check == "off":
+        answer.residual[:] = np.nan
+        return np.asarray(tried & ~np.isfinite(answer.values).all(-1))
+    _prove(a, options, exponent, answer)
+    answer.status[tried] = Status.ok
+    return np.asarray(tried & ~(answer.residual <= THRESHOLD))
 
 
 def _examine(a: Array, options: _Options, status: Array) -> Array:
@@ -261,19 +350,26 @@ def _prove(a: Array, options: _Options, exponent: Array, answer: _Answer) -> Non
     )
 
 
-def _repair(a: Array, options: _Options, exponent: Array, answer: _Answer, rows: Array) -> Array:
+def _repair(a: Array, options: _Options, answer: _Answer, rows: Array) -> Array:
     """Solve `rows` again by another route and keep what is better; return which now pass."""
-    a, exponent, before = a[rows], exponent[rows], answer[rows]
+    a, before = a[rows], answer[rows]
     vectors = None if before.vectors is None else np.empty_like(before.vectors)
     again = _Answer(
         np.empty_like(before.values),
         vectors,
         np.empty_like(before.residual),
-        np.full_like(before.status, Status.repaired),
+        np.empty_like(before.status),
     )
-    skip = np.zeros(len(a), bool)
-    lapack.solve(a, options.triangle, exponent, skip, again.values, vectors, repair=True)
+    exponent = _examine(a, options, again.status)
+    skip, other = np.zeros(len(a), bool), options.driver == "lapack" or a.dtype.char in "fF"
+    lapack.solve(a, options.triangle, exponent, skip, again.values, vectors, repair=other)
+    if options.check == "off":
+        found = np.isfinite(again.values).all(-1)
+        again.status[:], again.residual[:] = Status.unchecked, np.nan
+        answer.put(rows[found], again[found])
+        return np.asarray(found)
     _prove(a, options, exponent, again)
+    again.status[:] = Status.repaired
     better = again.residual < np.where(np.isnan(before.residual), np.inf, before.residual)
     better |= np.isnan(before.residual)
     answer.put(rows[better], again[better])

@@ -1,134 +1,41 @@
-"""Measure what docs/benchmarks.md states: `python scripts/bench.py memory`.
+"""Measure what docs/benchmarks.md states: `python scripts/bench.py VERB`.
 
-Every figure is a ratio of two things measured in one run, because machines are shared and
-noisy. Results are printed as the table that stands in docs/benchmarks.md.
+Every figure is a ratio of two things measured in one run, in turns, because machines are shared
+and noisy. The tables go to standard output and, between their markers, into docs/benchmarks.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import importlib
 import os
-import platform
-import subprocess
 import sys
-import tempfile
-import threading
-import time
-from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
 
-import numpy as np
-import psutil
-import zarr
-
-MB = 10**6
-INTERVAL = 0.05
-
-
-def make_store(path: Path, size: int, n: int = 16) -> int:
-    """Write `size` bytes of random symmetric float64 matrices, 8 MB a chunk; return how many."""
-    chunk = 8 * MB // (8 * n * n)
-    count = size // (8 * n * n)
-    array = zarr.create_array(
-        path,
-        name="A",
-        shape=(count, n, n),
-        chunks=(chunk, n, n),
-        dtype="float64",
-        compressors=None,
-        dimension_names=("sample", "row", "column"),
-    )
-    rng = np.random.default_rng(0)
-    for start in range(0, count, chunk):
-        part = rng.standard_normal((min(chunk, count - start), n, n))
-        array[start : start + len(part)] = part + part.swapaxes(-1, -2)
-    return count
-
-
-def measure_pss(process: psutil.Process) -> int:
-    """Sum the proportional set sizes of a process and all that it started, in bytes.
-
-    Proportional, because libraries shared by the workers would count once for each otherwise.
-    """
-    total = 0
-    family = [process]
-    with suppress(psutil.Error):
-        family += process.children(recursive=True)
-    for member in family:
-        with suppress(OSError, psutil.Error):
-            lines = Path(f"/proc/{member.pid}/smaps_rollup").read_text().splitlines()
-            total += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
-    return total
-
-
-def run_measured(command: Sequence[str], folder: Path) -> tuple[int, float]:
-    """Run a command to its end; return its family's peak PSS in bytes and its wall time in s."""
-    begun = time.monotonic()
-    child = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
-    peak, done = [0], threading.Event()
-
-    def watch() -> None:
-        process = psutil.Process(child.pid)
-        while not done.wait(INTERVAL):
-            peak[0] = max(peak[0], measure_pss(process))
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    code = child.wait()
-    done.set()
-    watcher.join()
-    if code:
-        raise SystemExit(f"{' '.join(command)} ended with code {code}")
-    return peak[0], time.monotonic() - begun
-
-
-def bench_memory(sizes: Sequence[int], workers: int, block: str) -> list[dict[str, float]]:
-    """Run the same job on stores of several sizes: the peak must not follow the size."""
-    rows = []
-    for size in sizes:
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            count = make_store(folder / "in.zarr", size)
-            command = [
-                *(sys.executable, "-m", "pipeline", "run", "source.path=in.zarr"),
-                *("solve.vectors=true", "cluster=local", f"cluster.workers={workers}"),
-                *(f"plan.block_bytes={block}", "sink.path=out.zarr"),
-            ]
-            peak, seconds = run_measured(command, folder)
-        rows.append({"bytes": size, "matrices": count, "peak": peak, "seconds": seconds})
-        print(f"{size / MB:.0f} MB: peak {peak / MB:.0f} MB, {seconds:.1f} s", file=sys.stderr)
-    return rows
-
-
-def print_memory(rows: Sequence[dict[str, float]]) -> None:
-    """Print the table of docs/benchmarks.md."""
-    first = rows[0]["peak"]
-    print("| store | matrices 16x16 | peak summed PSS | relative to the first | wall time |")
-    print("|---|---|---|---|---|")
-    for row in rows:
-        print(
-            f"| {row['bytes'] / MB:.0f} MB | {row['matrices']:,.0f} | {row['peak'] / MB:.0f} MB "
-            f"| {row['peak'] / first - 1:+.1%} | {row['seconds']:.1f} s |"
-        )
+VERBS = {
+    "memory": "peak memory against the size of the store",
+    "kernels": "kernels.eigh against numpy, scipy, jax and torch",
+    "tune": "each driver against the others: the figures behind choose_driver",
+    "subset": "a few pairs against the whole spectrum: the figures behind kernels.subset.is_few",
+    "generalized": "A x = lambda B x against scipy in a loop",
+    "probe": "injected errors that the probe misses, honest matrices that it alarms at",
+}
+HANDICAPS = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
 
 
 def main() -> None:
     """Parse the command line and run one benchmark."""
+    if any(name in os.environ for name in HANDICAPS):  # numpy's own choice of kernel, not ours
+        plain = {k: v for k, v in os.environ.items() if k not in HANDICAPS}
+        os.execve(sys.executable, [sys.executable, *sys.argv], plain)
     parser = argparse.ArgumentParser(description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    memory = verbs.add_parser("memory", help="peak memory against the size of the store")
-    memory.add_argument("--sizes", type=int, nargs="+", default=[200, 2000], metavar="MB")
-    memory.add_argument("--workers", type=int, default=2)
-    memory.add_argument("--block", default="16MiB", help="plan.block_bytes")
-    memory.add_argument("--json", type=Path, help="write the figures there, too")
+    chosen = next((a for a in sys.argv[1:] if a in VERBS), None)
+    for verb, about in VERBS.items():
+        sub = verbs.add_parser(verb, help=about)
+        if verb == chosen:  # jax and torch take seconds to load: only for the verb that needs them
+            importlib.import_module(f"benchmarks.{verb}").add_arguments(sub)
     options = parser.parse_args()
-    rows = bench_memory([s * MB for s in options.sizes], options.workers, options.block)
-    print(f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}\n")
-    print_memory(rows)
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
+    importlib.import_module(f"benchmarks.{options.verb}").run(options)
 
 
 if __name__ == "__main__":

@@ -1,49 +1,12 @@
 // The Python face of the C++ kernels. Each function loops over a batch with the GIL released and
 // writes into arrays that the caller allocated; kernels/_core.pyi says what each argument is.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-#include <nanobind/stl/complex.h>
-#include <nanobind/stl/optional.h>
-
-#include <cstddef>
-#include <optional>
-
+#include "binding.hpp"
 #include "gauge.hpp"
 #include "lapack.hpp"
 #include "residual.hpp"
 #include "scan.hpp"
 
-namespace nb = nanobind;
-
 namespace kernels {
-
-using Stack = nb::ndarray<nb::ro, nb::ndim<3>, nb::device::cpu>;
-using Rows = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;
-using StackOut = nb::ndarray<nb::ndim<3>, nb::device::cpu>;
-using RowsOut = nb::ndarray<nb::ndim<2>, nb::device::cpu>;
-template <class T> using Each = nb::ndarray<const T, nb::ndim<1>, nb::device::cpu, nb::c_contig>;
-template <class T> using EachOut = nb::ndarray<T, nb::ndim<1>, nb::device::cpu, nb::c_contig>;
-
-template <class F> void dispatch(nb::dlpack::dtype type, F&& f) {
-  if (type == nb::dtype<float>())
-    f.template operator()<float>();
-  else if (type == nb::dtype<double>())
-    f.template operator()<double>();
-  else if (type == nb::dtype<std::complex<float>>())
-    f.template operator()<std::complex<float>>();
-  else if (type == nb::dtype<std::complex<double>>())
-    f.template operator()<std::complex<double>>();
-  else
-    throw nb::value_error("expected float32, float64, complex64 or complex128");
-}
-
-template <class T> Matrix<T> matrix(const Stack& a, std::int64_t b) {
-  return {static_cast<const T*>(a.data()) + b * a.stride(0), a.stride(1), a.stride(2)};
-}
-
-void require(bool condition, const char* message) {
-  if (!condition) throw nb::value_error(message);
-}
 
 void scan_stack(const Stack& a, int triangle, EachOut<bool> finite, EachOut<int> exponent,
                 EachOut<double> defect) {
@@ -197,4 +160,6 @@ NB_MODULE(_core, m) {
   m.def("gauge", &kernels::gauge_stack, arg("vectors").noconvert());
   m.def("residual", &kernels::residual_stack, arg("a"), arg("triangle"), arg("exponent"), arg("values"),
         arg("vectors").none(), arg("x"), arg("full"), arg("eps"), arg("quantum"), arg("out").noconvert());
+  kernels::bind_pairs(m);
+  kernels::bind_lanes(m);
 }

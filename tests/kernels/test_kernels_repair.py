@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ import kernels
 from kernels import Status, primitives
 
 BAD = 3
+eigh = functools.partial(kernels.eigh, driver="lapack")
 
 
 def spoil(first: Callable[..., None], second: Callable[..., None] | None = None) -> Any:
@@ -61,9 +63,9 @@ def test_repaired(
 ) -> None:
     a = np.concatenate([cases.Case(cases.random, 5, dtype).build()] * 2)
     a *= np.finfo(dtype).dtype.type(2.0 ** np.frexp(scale)[1])
-    clean = kernels.eigh(a, vectors=vectors)
+    clean = eigh(a, vectors=vectors)
     monkeypatch.setattr(primitives, "lapack", spoil(error))
-    found = kernels.eigh(a, vectors=vectors)
+    found = eigh(a, vectors=vectors)
     assert found.status.tolist() == [0, 0, 0, Status.repaired, 0, 0]
     assert found.residual.max() < 15
     eps = np.finfo(dtype).eps
@@ -81,7 +83,7 @@ def test_repaired(
 def test_failed(dtype: str, first: Any, second: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     a = np.concatenate([cases.Case(cases.random, 5, dtype).build()] * 2)
     monkeypatch.setattr(primitives, "lapack", spoil(first, second))
-    found = kernels.eigh(a, subset=(0, 2))
+    found = eigh(a, subset=(0, 2))
     assert found.status.tolist() == [0, 0, 0, Status.failed, 0, 0]
     assert np.isnan(found.values[BAD]).all() and np.isnan(found.vectors[BAD]).all()
     lost = first is second is not_converged
@@ -91,7 +93,7 @@ def test_failed(dtype: str, first: Any, second: Any, monkeypatch: pytest.MonkeyP
 def test_without_repair(monkeypatch: pytest.MonkeyPatch) -> None:
     a = np.concatenate([cases.Case(cases.random, 5, "float64").build()] * 2)
     monkeypatch.setattr(primitives, "lapack", spoil(wrong_value))
-    found = kernels.eigh(a, repair=False)
+    found = eigh(a, repair=False)
     assert found.status.tolist() == [0, 0, 0, Status.failed, 0, 0]
     assert found.residual[BAD] > kernels.THRESHOLD and np.isnan(found.values[BAD]).all()
 
@@ -100,7 +102,7 @@ def test_unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     a = np.concatenate([cases.Case(cases.random, 5, "float64").build()] * 2)
     a[0, 2, 1] = np.nan
     monkeypatch.setattr(primitives, "lapack", spoil(not_converged))
-    found = kernels.eigh(a, check="off")
+    found = eigh(a, check="off")
     assert found.status.tolist() == [2, 9, 9, Status.failed, 9, 9]
     assert np.isnan(found.residual).all() and np.isfinite(found.values[1]).all()
     assert np.isnan(found.values[BAD]).all() and np.isnan(found.vectors[BAD]).all()
@@ -120,5 +122,5 @@ def test_the_other_route_is_sound(
     monkeypatch.setattr("kernels.solve.THRESHOLD", 20.0)
     for family in cases.FAMILIES:
         if family is not cases.zero:
-            found = kernels.eigh(cases.Case(family, 16, dtype).build(), vectors=vectors)
+            found = eigh(cases.Case(family, 16, dtype).build(), vectors=vectors)
             assert (found.status == Status.repaired).all() and found.residual.max() < 10

@@ -116,7 +116,7 @@ def test_provenance_is_enough_to_run_again(stack: Path, outputs: Outputs) -> Non
 def test_each_block_records_who_solved_it(stack: Path, outputs: Outputs) -> None:
     out = run_here(stack, f"sink.path={outputs('a')}", "plan.block_bytes=9000").path
     columns = Ledger(out).columns
-    assert (columns["driver"] == 1).all()  # lapack
+    assert (columns["driver"] == 2).all()  # lanes
     assert (columns["device"] == 1).all()  # cpu
     assert (columns["seconds"] > 0).all()
 

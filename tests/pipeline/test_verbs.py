@@ -92,7 +92,7 @@ def test_plan_writes_nothing(stack: Path, tmp_path: Path, capsys: Capture) -> No
     assert "(k0: 12, k1: 10) of 6 x 6" in text
     assert "blocks    8 of (3, 5) matrices" in text
     assert "2 (local) x 1 threads" in text
-    assert "driver lapack" in text and "time      about" in text
+    assert "driver lanes" in text and "time      about" in text
 
 
 def test_status_of_a_finished_run(finished: Path, capsys: Capture) -> None:

@@ -1,0 +1,111 @@
+"""Contenders timed in turns, the machine described, and tables kept in docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
+THREADS = 2
+Work = Callable[[], object]
+
+
+def hermitian(rng: np.random.Generator, count: int, n: int, dtype: str) -> Any:
+    """Random Hermitian matrices, (count, n, n)."""
+    a = rng.standard_normal((count, n, n))
+    if dtype.startswith("complex"):
+        a = a + 1j * rng.standard_normal((count, n, n))
+    return ((a + a.conj().swapaxes(-1, -2)) / 2).astype(dtype)
+
+
+def count_for(n: int, seconds: float) -> int:
+    """How many matrices take about `seconds` at 2 microseconds for n = 16, within 64 MB."""
+    each = 1e-7 * (1 + (n / 4) ** 2.5)
+    return int(max(16, min(seconds / each, 64e6 / (16 * n * n))))
+
+
+def take_turns(contenders: Mapping[str, Work], rounds: int) -> dict[str, float]:
+    """Median seconds of each contender: one round each in turn, after one to warm up."""
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for turn in range(rounds + 1):
+        for name, work in contenders.items():
+            begun = time.perf_counter()
+            work()
+            if turn:
+                times[name].append(time.perf_counter() - begun)
+    return {name: median(t) for name, t in times.items()}
+
+
+def describe_machine() -> str:
+    """One line: processor, cores, versions, and which kernels numpy's BLAS chose."""
+    cpu = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        text = info.read_text()
+        found = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
+        cpu = found.group(1) if found else cpu
+        cpu += " with AVX-512" if " avx512f" in text else " with AVX2" if " avx2" in text else ""
+    versions = [f"{name} {version}" for name in ("numpy", "scipy", "torch", "jax")
+                if (version := find_version(name))]  # fmt: skip
+    load = f"load {os.getloadavg()[0]:.1f} at the start" if hasattr(os, "getloadavg") else ""
+    parts = [f"{cpu}, {os.cpu_count()} cores", f"Python {platform.python_version()}", *versions]
+    return "; ".join([", ".join(parts), find_blas(), load])
+
+
+def find_version(name: str) -> str | None:
+    """The installed version of a distribution, or None."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def find_blas() -> str:
+    """What numpy's BLAS is and which kernel it picked, if threadpoolctl is there to tell."""
+    try:
+        from threadpoolctl import threadpool_info
+    except ImportError:
+        return "numpy's BLAS unknown (no threadpoolctl)"
+    pools = [p for p in threadpool_info() if p["user_api"] == "blas"]
+    named = {f"{p['internal_api']} {p.get('version')} ({p.get('architecture')})" for p in pools}
+    return "BLAS of numpy and scipy: " + ", ".join(sorted(named))
+
+
+def make_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A table in Markdown; numbers get three figures."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(show(x) for x in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def show(x: object) -> str:
+    """Three significant figures for a float, else as it is."""
+    if not isinstance(x, float):
+        return str(x)
+    if x >= 1000:
+        return f"{x:,.0f}"
+    return f"{x:#.3g}".rstrip(".")
+
+
+def publish(marker: str, text: str, write: bool) -> None:
+    """Print a block, and put it between its markers in docs/benchmarks.md."""
+    print(text)
+    if not write:
+        return
+    page = PAGE.read_text(encoding="utf-8")
+    opening, closing = f"<!-- {marker} -->", f"<!-- /{marker} -->"
+    before, _, rest = page.partition(opening)
+    _, found, after = rest.partition(closing)
+    if not found:
+        raise SystemExit(f"{PAGE}: expected the markers {opening} and {closing}")
+    PAGE.write_text(f"{before}{opening}\n{text}\n{closing}{after}", encoding="utf-8")
