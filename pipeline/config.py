@@ -177,6 +177,7 @@ class SpectrumConfig:
     def __post_init__(self) -> None:
         checks.check_range(self.range)
         checks.check_least("spectrum.points", self.points, 2)
+        checks.check_most("spectrum.points", self.points, 10_000_000)
         checks.check_above("spectrum.width", self.width, 0)
         checks.check_least("spectrum.electrons", self.electrons, 0)
         checks.check_least("spectrum.degeneracy", self.degeneracy, 1)
