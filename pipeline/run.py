@@ -39,7 +39,7 @@ from pipeline.verdict import (
 
 log = logging.getLogger("eigenstream")
 LOSSES = 10
-"""Blocks lost in a row after which it is the store that is lost, not the block."""
+"""Tasks lost in a row after which it is the store that is lost, not the block."""
 
 
 @dataclass(frozen=True)
@@ -260,10 +260,10 @@ class Stream:
             log.warning("%s lost: %s", name, error)
             self.output.ledger.mark_lost(block, error, quarantine=lost.killed)
         progress.lost += len(lost.task)
-        self.row += len(lost.task)
+        self.row += 1  # a chunk that several blocks share is lost once
         if self.row >= LOSSES:
             raise StorageLost(
-                f"{self.row} blocks in a row were lost, the last by {error}. What was done is "
+                f"{self.row} reads or writes in a row failed, the last by {error}. What was done is "
                 f"kept; mend the cause and give the same command again"
             ) from lost.error
 

@@ -260,3 +260,13 @@ def test_a_foreign_kernels_is_misuse(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert "Traceback" not in done.stderr and str(tmp_path / "kernels") in done.stderr
+
+
+def test_one_damaged_chunk_of_many_blocks_is_not_the_whole_store(
+    tmp_path: Path, outputs: Outputs
+) -> None:
+    matrices = draw_hermitian(np.random.default_rng(0), 64, 4)
+    path = write_stack(tmp_path / "in.zarr", matrices, (32,))
+    (path / "H" / "c" / "1" / "0" / "0").write_bytes(b"?")
+    done = run_here(path, f"sink.path={outputs('a')}", "plan.block_bytes=512")
+    assert (done.code, done.verdict.lost, done.verdict.counts["ok"]) == (1, 32, 32)

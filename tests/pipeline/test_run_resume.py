@@ -202,7 +202,7 @@ def test_a_store_that_is_gone_ends_the_run(
         raise OSError("no space left on device")
 
     monkeypatch.setattr(module, "write_block", fail)
-    with pytest.raises(StorageLost, match="10 blocks in a row"):
+    with pytest.raises(StorageLost, match="10 reads or writes in a row"):
         run_here(path, f"sink.path={outputs('a')}", "plan.block_bytes=256")
     monkeypatch.undo()
     open_variable.cache_clear()
