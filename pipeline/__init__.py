@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pipeline.distribution import check_kernels
+from pipeline.distribution import check_kernels, is_program
 
 if TYPE_CHECKING:
     from pipeline.api import open, plan, run, verify
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["__version__", "open", "plan", "run", "verify"]
 
-check_kernels()
+if not is_program():
+    check_kernels()
 
 
 def __getattr__(name: str) -> Any:

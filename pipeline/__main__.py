@@ -5,6 +5,7 @@ A verb's module, and with it Hydra and torch, is loaded when the verb is called.
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from importlib import import_module
 
 from pipeline.arguments import VERBS, Arguments, Verb, read_arguments
 from pipeline.checks import find_nearest
+from pipeline.distribution import check_kernels
 from pipeline.errors import Misuse
 from pipeline.guard import MISUSE, flush_output, guard
 
@@ -32,13 +34,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code; see `pipeline.guard`.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        signal.signal(signal.SIGTERM, interrupt)
     code = guard(lambda: dispatch(words))
     flush_output()
     return code
 
 
+def interrupt(number: int, frame: object) -> None:
+    """Answer SIGTERM as Ctrl-C while nothing that must be finished has begun."""
+    raise KeyboardInterrupt
+
+
 def dispatch(words: Sequence[str]) -> int:
     """Answer a request for help, or call a verb."""
+    try:
+        check_kernels()
+    except ImportError as error:
+        raise Misuse(str(error)) from error
     first, rest = (words[0], words[1:]) if words else ("", [])
     if not words or first in (*HELP, "help"):
         from pipeline.help import describe_program

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pipeline.checks import find_nearest
 from pipeline.errors import Misuse
 
-__all__ = ["VERBS", "Arguments", "Flag", "Verb", "read_arguments"]
+__all__ = ["VERBS", "Arguments", "Flag", "Verb", "keep_to_groups", "read_arguments"]
 
 
 @dataclass(frozen=True)
@@ -133,6 +133,20 @@ class Arguments:
     multirun: bool = False
     cfg: bool = False
     flags: dict[str, int | bool] = field(default_factory=dict)
+
+
+def keep_to_groups(arguments: Arguments, groups: Sequence[str], why: str) -> None:
+    """Refuse overrides of other groups: they would be accepted and change nothing.
+
+    Raises
+    ------
+    Misuse
+        Naming the first such override.
+    """
+    for text in arguments.overrides:
+        if re.split(r"[.=]", text.lstrip("+~"))[0] not in groups:
+            expected = " and ".join(f"{group}.*" for group in groups)
+            raise Misuse(f"{why}: got {text!r}, expected keys of {expected} only")
 
 
 def read_arguments(verb: Verb, words: Sequence[str]) -> Arguments:

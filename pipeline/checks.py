@@ -54,6 +54,12 @@ def check_least(key: str, value: float | None, least: float) -> None:
         raise refuse(key, repr(value), f"a finite number, {least} or more", "change it")
 
 
+def check_most(key: str, value: float | None, most: float) -> None:
+    """Refuse a number above `most`."""
+    if value is not None and value > most:
+        raise refuse(key, repr(value), f"at most {most}", "change it")
+
+
 def check_above(key: str, value: float | None, bound: float) -> None:
     """Refuse a number not above `bound`, or not finite."""
     if value is not None and not (bound < value < math.inf):

@@ -49,7 +49,7 @@ class SourceConfig:
     ----------
     path : text
         A Zarr store (group or array), or a `.npy` file. Relative paths start at the
-        working directory; URLs are left as they are.
+        working directory.
     variable : text or null
         The variable that holds the matrices; null: the only one that can.
     matrix_dims : list of two names, or of two positions, or null
@@ -101,7 +101,7 @@ class SolveConfig:
     driver : text
         Name of the eigensolver, or `auto`: chosen once for a run, and recorded.
     device : auto | cpu | cuda | xpu
-        Where matrices are solved.
+        Where matrices are solved; this version solves on the CPU only.
     dtype : float32 | float64 | complex64 | complex128 | null
         Element type in which matrices are solved and stored; null: that of the input.
     hermitian : strict | average | lower | upper
@@ -177,6 +177,7 @@ class SpectrumConfig:
     def __post_init__(self) -> None:
         checks.check_range(self.range)
         checks.check_least("spectrum.points", self.points, 2)
+        checks.check_most("spectrum.points", self.points, 10_000_000)
         checks.check_above("spectrum.width", self.width, 0)
         checks.check_least("spectrum.electrons", self.electrons, 0)
         checks.check_least("spectrum.degeneracy", self.degeneracy, 1)
@@ -248,7 +249,7 @@ class ClusterConfig:
     workers : int or null
         Number of workers; null: as many as the cores allow.
     threads : int or null
-        Solver threads of each worker; workers times threads must not exceed the cores.
+        Solver threads of each worker; workers times threads is kept within the cores.
     memory : bytes, such as 4294967296 or "4 GiB", or null
         Memory of each worker; null: an equal share of what is there.
     """

@@ -33,6 +33,12 @@ def check_kernels(package: str = "kernels") -> None:
     raise ImportError(explain_foreign(package, path, spec))
 
 
+def is_program() -> bool:
+    """Whether Python is starting the program itself, which reports a foreign package in its own
+    way (`pipeline.__main__`), and not a script that imports `pipeline`."""
+    return sys.argv[:1] == ["-m"] or Path(sys.argv[0] if sys.argv else "").name == NAME
+
+
 def find_package(package: str) -> ModuleSpec | None:
     """Find a top-level package without importing it."""
     try:

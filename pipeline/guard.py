@@ -37,6 +37,8 @@ def guard(call: Callable[[], int]) -> int:
         if is_stdout_gone():
             return INTERRUPTED
         return report(error, LOST, describe(error))
+    except OSError as error:
+        return report(error, LOST, f"storage lost: {error}")
     except Exception as error:
         return report(error, LOST, describe(error))
 
@@ -86,6 +88,8 @@ def is_stdout_gone() -> bool:
 
 def flush_output() -> None:
     """Flush stdout, and drop what nobody will read: else the interpreter complains at exit."""
+    if sys.stdout is None:  # closed by whoever started us
+        return
     try:
         sys.stdout.flush()
     except BrokenPipeError:

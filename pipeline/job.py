@@ -16,7 +16,7 @@ from pipeline.config import Config
 from pipeline.errors import Misuse
 from pipeline.plan import Plan, Stack, plan_blocks
 from pipeline.provenance import to_json
-from pipeline.sink import Layout, check_names, list_variables
+from pipeline.sink import Layout, check_names, list_variables, read_units
 from pipeline.sources import open_source
 from pipeline.stages import spectrum
 from pipeline.stages.solve import Solver, design_solver
@@ -108,7 +108,7 @@ def describe_values(layout: Layout, solver: Solver, source: Any, config: Config)
         bands=solver.band,
         n=source.n,
         coords=layout.coords,
-        units=source.attrs.get("units"),
+        units=read_units(source.attrs),
         pair_dim=config.sink.pair_dim,
     )
 
@@ -175,9 +175,13 @@ def label_pairs(source: Any, solver: Solver, pair_dim: str, *, keep_rows: bool) 
 
 
 def check_rename(rename: Mapping[str, str], known: set[str]) -> None:
-    """Refuse a rename of something that is not there."""
+    """Refuse a rename of something that is not there, or to a name that something else has."""
     for name in rename:
         if name not in known:
             raise Misuse(
                 f"sink.rename: no {name!r} to rename; the output has {', '.join(sorted(known))}"
             )
+    new = [rename.get(name, name) for name in sorted(known)]
+    twice = sorted({name for name in new if new.count(name) > 1})
+    if twice:
+        raise Misuse(f"sink.rename: {twice[0]!r} would be the name of two things")

@@ -25,7 +25,7 @@ def name_block(block: Block, dims: tuple[str, ...], coords: xr.Dataset) -> str:
 
 
 def name_matrix(index: tuple[int, ...], dims: tuple[str, ...], coords: xr.Dataset) -> str:
-    """Name a matrix, for example `[3, 0] k1=0.25, k2=0`; up to 8 of its coordinates.
+    """Name a matrix, for example `k1[3], k2[0]: k1=0.25, k2=0`; up to 8 of its coordinates.
 
     Those of the dimensions come first.
     """
@@ -36,11 +36,14 @@ def name_matrix(index: tuple[int, ...], dims: tuple[str, ...], coords: xr.Datase
         if set(variable.dims) <= set(dims) and variable.dims
         for value in [variable.isel({d: at[str(d)] for d in variable.dims}).values[()]]
     ]
-    return f"{list(at.values())} {', '.join(labels[:8])}".rstrip()
+    place = ", ".join(f"{dim}[{i}]" for dim, i in at.items())
+    return f"{place}: {', '.join(labels[:8])}" if labels else place
 
 
 def show_label(value: Any) -> str:
     """Show one coordinate value briefly."""
     if isinstance(value, float | np.floating):
         return f"{value:.6g}"
+    if isinstance(value, np.datetime64):
+        return str(np.datetime_as_string(value, unit="s"))
     return str(value)

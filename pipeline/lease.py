@@ -9,6 +9,7 @@ believe that they hold it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -18,7 +19,7 @@ import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pipeline.errors import Interrupted, Misuse
+from pipeline.errors import Interrupted, Misuse, StorageLost
 
 STALE_SECONDS = 45.0
 """Silence after which a holder on another host counts as gone."""
@@ -101,6 +102,8 @@ class Pass:
     def check(self) -> None:
         """Raise Interrupted unless the lease still holds."""
         here = Path(self.folder)
+        if not here.is_dir():
+            raise StorageLost(f"the output is gone: {here.parent.parent}")
         if (here / f"lease.{self.number + 1}").exists() or not self._is_mine(here):
             raise Interrupted(f"another run has taken over the output at {self.folder}")
 
@@ -138,7 +141,10 @@ class Lease:
 
     def _take(self) -> int:
         draft = self.folder / f"draft.{self.holder.token}"
-        draft.write_text(json.dumps(asdict(self.holder)))
+        try:
+            draft.write_text(json.dumps(asdict(self.holder)))
+        except OSError as error:
+            raise Misuse(f"the output cannot be written: {error}") from error
         try:
             while True:
                 number, holder, age = read_latest(self.folder, draft)
@@ -158,10 +164,8 @@ class Lease:
 
     def _beat(self) -> None:
         while not self._stop.wait(BEAT_SECONDS):
-            try:
+            with contextlib.suppress(OSError):  # a file server may hiccup; the next beat counts
                 os.utime(self.folder / f"lease.{self.number}")
-            except OSError:
-                return
 
     def release(self) -> None:
         """Give the lease back; older numbers go too, the newest stays as an empty mark."""
@@ -170,12 +174,13 @@ class Lease:
         mine = self.folder / f"lease.{self.number}"
         if (self.folder / f"lease.{self.number + 1}").exists():
             return
-        empty = self.folder / f"draft.{self.holder.token}"
-        empty.write_text("")
-        empty.replace(mine)
-        for path in self.folder.glob("lease.*"):
-            if int(path.suffix[1:]) < self.number:
-                path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a full disk, or a removed output, has its own error
+            empty = self.folder / f"draft.{self.holder.token}"
+            empty.write_text("")
+            empty.replace(mine)
+            for path in self.folder.glob("lease.*"):
+                if int(path.suffix[1:]) < self.number:
+                    path.unlink(missing_ok=True)
 
     def __enter__(self) -> Lease:
         return self

@@ -10,6 +10,7 @@ process that holds the lease marks.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 import zarr
 
+from pipeline.errors import Misuse
 from pipeline.plan import Block
 
 GROUP = "run"
@@ -149,8 +151,11 @@ class Ledger:
     columns: dict[str, np.ndarray[Any, Any]] = field(init=False)
 
     def __post_init__(self) -> None:
-        group = zarr.open_group(self.path, path=GROUP, mode="r", zarr_format=3)
-        read = {name: np.asarray(group[name][...]) for name in ("start", "stop", *COLUMNS)}  # type: ignore[index]
+        self.reload()
+
+    def reload(self) -> None:
+        """Read again what is on disk."""
+        read = {name: self._read(name) for name in ("start", "stop", *COLUMNS)}
         self.blocks = [
             Block(i, tuple(a), tuple(b))
             for i, (a, b) in enumerate(
@@ -158,6 +163,17 @@ class Ledger:
             )
         ]
         self.columns = {name: read[name] for name in COLUMNS}
+
+    def _read(self, name: str) -> np.ndarray[Any, Any]:
+        try:
+            column = zarr.open_array(self.path / GROUP, path=name, mode="r", zarr_format=3)
+            return np.asarray(column[...])
+        except Exception as error:  # whatever a codec raises for damaged bytes
+            raise Misuse(
+                f"{self.path / GROUP / name} is damaged ({error}): without its ledger nobody can "
+                f"say which blocks are done. The arrays beside it can still be read; to run again "
+                f"say sink.overwrite=true, or give another sink.path"
+            ) from error
 
     @property
     def folder(self) -> Path:
@@ -173,26 +189,31 @@ class Ledger:
         zarr.open_group(self.path, path=GROUP, mode="r+", zarr_format=3).attrs.update(changes)
 
     def mark(self, entry: Entry) -> None:
-        """Mark a block as done; its state goes last, so that a mark is never half there."""
+        """Mark a block as done.
+
+        What says so, `matrices` and `state`, goes last: a mark that a kill cuts short does not
+        count, even where a trial had done a part of the block.
+        """
         row: dict[str, Any] = {
-            "matrices": sum(entry.counts) - entry.counts[NOT_RUN],
             "counts": entry.counts,
             "seconds": entry.seconds,
             "finished": time.time(),
             "driver": DRIVERS.index(entry.driver),
             "device": DEVICES.index(entry.device),
+            "matrices": sum(entry.counts) - entry.counts[NOT_RUN],
             "state": State.done,
         }
         for name, value in row.items():
             self._write(name, entry.block.index, value)
 
     def mark_lost(self, block: Block, error: str, *, quarantine: bool = False) -> None:
-        """Mark a block as failed, and note why. A block that was done before stays done."""
-        if self.columns["state"][block.index] == State.done:
-            return
+        """Mark a block as failed, and note why.
+
+        A block of which a trial (`plan.limit`) had done a part loses that mark: it is not done.
+        """
         note = {"block": block.index, "time": time.time(), "error": error}
         with (self.folder / "failures.jsonl").open("a") as file:
-            file.write(json.dumps(note) + "\n")
+            file.write("\n" + json.dumps(note))  # a line that a kill cut short stays alone
         self._write("state", block.index, State.quarantined if quarantine else State.lost)
 
     def _write(self, name: str, index: int, value: Any) -> None:
@@ -210,12 +231,13 @@ class Ledger:
         """Return the last error of every block that is not done."""
         path = self.folder / "failures.jsonl"
         lines = path.read_text().splitlines() if path.exists() else []
-        notes = [json.loads(line) for line in lines if line.endswith("}")]
-        return {
-            note["block"]: note["error"]
-            for note in notes
-            if self.columns["state"][note["block"]] in (State.lost, State.quarantined)
-        }
+        errors: dict[int, str] = {}
+        for line in lines:
+            with contextlib.suppress(ValueError, KeyError, TypeError):  # cut short by a kill
+                note = json.loads(line)
+                errors[int(note["block"])] = str(note["error"])
+        lost = np.isin(self.columns["state"], (State.lost, State.quarantined))
+        return {int(i): errors.get(int(i), "not known") for i in np.flatnonzero(lost)}
 
     def find_pending(self, needed: Sequence[int], *, retry_failed: bool = False) -> list[Block]:
         """Return the blocks still to be done.

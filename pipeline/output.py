@@ -11,8 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import to_plain, to_yaml
-from pipeline.errors import Interrupted, Misuse
+from pipeline.config import Config, from_plain, to_plain, to_yaml
+from pipeline.errors import Interrupted, Misuse, StoppedEarly
 from pipeline.job import Setup
 from pipeline.lease import Lease
 from pipeline.ledger import Ledger
@@ -23,17 +23,21 @@ from pipeline.provenance import (
     tell_time,
     to_json,
 )
+from pipeline.quoting import show_argument
 from pipeline.sink import (
     FORMAT,
     consolidate,
     create_output,
     is_output,
     new_folder,
+    open_variable,
     remove_output,
+    sweep_drafts,
 )
 
 log = logging.getLogger("eigenstream")
 SHOWN = 8
+MARK = "# The config of the Eigenstream output beside this file."
 
 
 @dataclass
@@ -62,6 +66,7 @@ class Output:
             raise Misuse(
                 f"{path} {what}: expected the folder that `run` printed, with a group run/ in it"
             )
+        open_variable.cache_clear()  # another output may have been at this path
         ledger = Ledger(path)
         return cls(path, ledger, ledger.read_attributes())
 
@@ -93,9 +98,18 @@ class Output:
             crew=asdict(setup.size),
             driver=setup.solver.driver,
             device=setup.solver.device,
+            config=to_plain(setup.config),
         )
+        with self.recorded(record):
+            yield
+
+    @contextlib.contextmanager
+    def recorded(self, record: dict[str, Any]) -> Iterator[None]:
+        """Record what changes this output, with the config it was changed by, and how it ended."""
         launches = [*self.ledger.read_attributes().get("launches", []), record]
+        sweep_drafts(self.path)
         self._record(launches)
+        write_config(self.path, from_plain(record["config"]))
         try:
             yield
             record["ended"] = "finished"
@@ -107,7 +121,9 @@ class Output:
             self._record(launches)
 
     def _record(self, launches: list[dict[str, Any]]) -> None:
-        self.ledger.update_attributes(launches=to_json(launches))
+        self.ledger.update_attributes(
+            launches=to_json(launches), config=to_json(launches[-1]["config"])
+        )
         consolidate(self.path)
 
 
@@ -118,7 +134,13 @@ def open_log(path: Path) -> Iterator[None]:
     An exception that nobody foresaw leaves its traceback there, and says so in `log_file`.
     """
     file = path.with_name(path.name + ".log")
-    handler = logging.FileHandler(file, encoding="utf-8")
+    try:
+        handler: logging.Handler = logging.FileHandler(file, encoding="utf-8")
+    except OSError as error:  # to look at a finished run, no log is needed
+        log.warning("no log is written: %s", error)
+        yield
+        return
+    handler.handleError = lambda record: None  # type: ignore[method-assign]  # a full disk
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     handler.setLevel(logging.DEBUG)
     level = log.level
@@ -126,10 +148,12 @@ def open_log(path: Path) -> Iterator[None]:
     log.setLevel(logging.DEBUG)
     try:
         yield
+    except (Misuse, Interrupted, StoppedEarly) as error:
+        log.debug("%s", error)  # the screen gets it from pipeline.guard
+        raise
     except Exception as error:
-        if not isinstance(error, (Misuse, Interrupted)):
-            log.debug("traceback", exc_info=True)
-            error.log_file = file  # type: ignore[attr-defined]  # shown by pipeline.guard
+        log.debug("traceback", exc_info=True)
+        error.log_file = file  # type: ignore[attr-defined]  # shown by pipeline.guard
         raise
     finally:
         log.setLevel(level)
@@ -153,9 +177,14 @@ def open_output(setup: Setup) -> Output:
         setup.plan()  # refuse before a folder appears
         with new_folder(Path.cwd() / "outputs", stem) as folder:
             output = make_output(folder / "result.zarr", setup)
-        log.info("%s", f"writing to {output.path}; to resume: sink.path={output.path}")
+        log.info(
+            "%s",
+            f"writing to {output.path}; to resume: {show_argument('sink.path', str(output.path))}",
+        )
         return output
-    path = Path(given)
+    if "://" in given:
+        raise Misuse(f"sink.path={given}: this version writes to local folders only")
+    path = Path(given).resolve()  # a link must not hide where we write
     check_place(path, setup)
     if is_output(path) and setup.config.sink.overwrite:
         return overwrite_output(path, setup)
@@ -172,7 +201,7 @@ def name_input(setup: Setup) -> str:
 
 def check_place(path: Path, setup: Setup) -> None:
     """Refuse a place where an output must not or cannot be made."""
-    source = Path(setup.config.source.path)
+    source = Path(setup.config.source.path).resolve()
     if path == source or source in path.parents or path in source.parents:
         raise Misuse(f"sink.path={path} lies in or around the input {source}; give another one")
     if path.is_dir() and not is_output(path) and any(path.iterdir()):
@@ -208,21 +237,21 @@ def make_output(path: Path, setup: Setup) -> Output:
         raise Misuse(f"sink.path={path} is not empty; give a new path") from error
     except OSError as error:
         raise Misuse(f"cannot make the output at {path}: {error}") from error
-    write_config(path, setup)
     return Output.open(path)
 
 
-def write_config(path: Path, setup: Setup) -> None:
-    """Write the resolved config beside the output, as YAML."""
-    path.with_name(path.name + ".yaml").write_text(to_yaml(setup.config), encoding="utf-8")
+def write_config(path: Path, config: Config) -> None:
+    """Write the resolved config beside the output, as YAML; never over a file of the user's."""
+    file = path.with_name(path.name + ".yaml")
+    if not file.exists() or file.read_text(encoding="utf-8", errors="replace").startswith(MARK):
+        file.write_text(f"{MARK}\n{to_yaml(config)}", encoding="utf-8")
 
 
 def overwrite_output(path: Path, setup: Setup) -> Output:
     """Replace an output of ours; what is there stays until the new one may begin."""
     setup.plan()
-    with Lease(path / "run" / "state"):
-        pass  # refused while another process writes there
-    remove_output(path)
+    with Lease(path / "run" / "state"):  # refused while another process writes there
+        remove_output(path)
     return make_output(path, setup)
 
 
@@ -242,6 +271,9 @@ def resume_output(path: Path, setup: Setup) -> Output:
             f"{path} holds results of another input or solve. What differs (stored -> now):\n"
             f"  {shown}{more}\nGive another sink.path, or sink.overwrite=true to replace it"
         )
+    stored, units = output.stored["config"]["source"]["units"], setup.config.source.units
+    if units != stored:
+        log.warning("%s", f"source.units={units} comes too late: the output keeps {stored}")
     if output.names != setup.names or output.dims != setup.layout.dims:
         log.warning(
             "%s",

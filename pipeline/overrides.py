@@ -201,7 +201,9 @@ def settle(path: str) -> str:
 
 def is_path(mask: str) -> bool:
     """Whether a mask is a path: a name alone is a variable of the input."""
-    return mask.startswith(("./", "../", "~/")) or ("/" in mask and Path(mask).exists())
+    if mask.startswith(("./", "../", "~/")) or mask.endswith((".npy", ".zarr")) or "::" in mask:
+        return True
+    return "/" in mask and Path(mask).exists()
 
 
 def parse_all(overrides: Sequence[str]) -> list[Override]:

@@ -244,7 +244,12 @@ def explain_misfit(
     stack: Stack, block_shape: Sequence[int], need: int, memory: int, block_bytes: int | None
 ) -> str:
     """Say why a stack cannot be run in the memory there is, and what would do."""
-    room = max(0, memory - PROCESS_BYTES)
+    if memory <= PROCESS_BYTES:
+        return (
+            f"a worker has {memory / MIB:.0f} MiB, and the process alone, with torch loaded, takes "
+            f"{PROCESS_BYTES // MIB} MiB: set cluster.memory to {ceil(need / MIB)}MiB or more"
+        )
+    room = memory - PROCESS_BYTES
     per_matrix = 3 * stack.matrix_bytes + 2 * stack.result_bytes
     fit = max(1, room // max(1, per_matrix + 2 * stack.matrix_bytes))
     remedy = (

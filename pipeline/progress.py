@@ -37,7 +37,7 @@ class Progress:
     def add(self, entry: Entry) -> None:
         """Count a block that is done."""
         self.done += 1
-        self.seen += sum(entry.counts) - entry.counts[NOT_RUN]
+        self.seen += skip_masked(entry.counts)
         self.flagged += sum(entry.counts[code] for code in BAD)
         self.show()
 
@@ -47,7 +47,10 @@ class Progress:
         return self.seen / max(1e-9, time.monotonic() - self._start)
 
     def __str__(self) -> str:
-        left = (self.matrices - self.seen) / self.rate if self.rate else 0.0
+        if not self.done:
+            return f"0/{self.blocks} blocks, {self.matrices} matrices to do"
+        # by blocks: how many matrices of those to come are masked is not known yet
+        left = (time.monotonic() - self._start) / self.done * (self.blocks - self.done)
         lost = f", {self.lost} blocks lost" if self.lost else ""
         return (
             f"{self.done}/{self.blocks} blocks, {self.seen} matrices, "
@@ -56,14 +59,14 @@ class Progress:
 
     def show(self) -> None:
         """Show where things stand, if it is time to."""
-        now, live = time.monotonic(), sys.stderr.isatty()
+        now, live = time.monotonic(), sys.stderr is not None and sys.stderr.isatty()
         if now - self._shown < (DRAW_SECONDS if live else LINE_SECONDS):
             return
         if live:
             sys.stderr.write(f"\r\x1b[K{self}")
             sys.stderr.flush()
             self._drawn = True
-        elif self._shown:
+        elif self.done and self._shown:
             log.info("%s", self)
         self._shown = now
 

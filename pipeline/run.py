@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 import traceback
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,11 @@ from pipeline.callable import make_callable
 from pipeline.cluster import Crew, Lost, start_crew
 from pipeline.cluster.crew import count_cores
 from pipeline.config import Config
-from pipeline.errors import Interrupted, StoppedEarly, StorageLost
+from pipeline.errors import Interrupted, Misuse, StoppedEarly, StorageLost
 from pipeline.job import Setup, prepare
 from pipeline.labels import name_block
 from pipeline.lease import Lease, Pass
-from pipeline.ledger import OUTCOMES, Entry, count_needed
+from pipeline.ledger import OUTCOMES, Entry, State, count_needed
 from pipeline.output import Output, open_log, open_output
 from pipeline.plan import Block, enclose, group_blocks
 from pipeline.progress import Progress
@@ -40,7 +39,7 @@ from pipeline.verdict import (
 
 log = logging.getLogger("eigenstream")
 LOSSES = 10
-"""Blocks lost in a row after which it is the store that is lost, not the block."""
+"""Tasks lost in a row after which it is the store that is lost, not the block."""
 
 
 @dataclass(frozen=True)
@@ -100,29 +99,46 @@ def run(config: Config) -> Outcome:
     StorageLost
         If the input or the output cannot be reached any more.
     """
-    setup = prepare(config)
-    output = open_output(setup)
-    ledger = output.ledger
-    needed = [count_needed(b, setup.layout.shape, config.plan.limit) for b in ledger.blocks]
-    pending = ledger.find_pending(needed, retry_failed=config.run.retry_failed)
-    with open_log(output.path):
-        if not pending and not spectrum_is_due(output, config):
-            log.info("already finished: nothing to do")
-            return conclude(setup, output)
-        try:
-            with Lease(ledger.folder) as lease, StopSignal() as stop, output.launch(setup):
-                work(setup, output, pending, lease.ticket, stop)
-        except StoppedEarly as error:
-            log.error("stopped early: %s", error)
+    with StopSignal() as stop:
+        setup = prepare(config)
+        stop.check()
+        output = open_output(setup)
+        with open_log(output.path):
+            return go_on(setup, output, stop)
+
+
+def go_on(setup: Setup, output: Output, stop: StopSignal) -> Outcome:
+    """Do what is left of a run, and judge the whole of it."""
+    config = setup.config
+    if not list_pending(setup, output) and not spectrum_is_due(output, config):
+        log.info("already finished: nothing to do")
         return conclude(setup, output)
+    complete = True
+    try:
+        with Lease(output.ledger.folder) as lease, output.launch(setup):
+            output.ledger.reload()  # another process may have gone on until now
+            complete = work(setup, output, lease.ticket, stop)
+    except StoppedEarly as error:
+        log.error("stopped early: %s", error)
+    return conclude(setup, output, complete)
 
 
-def work(
-    setup: Setup, output: Output, pending: list[Block], ticket: Pass, stop: StopSignal
-) -> None:
-    """Start the workers, stream the blocks, then compute what is derived from all of them."""
+def list_pending(setup: Setup, output: Output) -> list[Block]:
+    """List the blocks that this launch has to do."""
+    config, shape = setup.config, setup.layout.shape
+    needed = [count_needed(b, shape, config.plan.limit) for b in output.ledger.blocks]
+    return output.ledger.find_pending(needed, retry_failed=config.run.retry_failed)
+
+
+def work(setup: Setup, output: Output, ticket: Pass, stop: StopSignal) -> bool:
+    """Start the workers, stream the blocks, then compute what is derived from all of them.
+
+    Says whether all that is derived could be made; what was solved is kept either way.
+    """
     crew = start_crew(setup.size)
     try:
+        pending = list_pending(setup, output)
+        stop.check(output.path)
         if pending:
             job = Job(
                 source=setup.source,
@@ -136,8 +152,12 @@ def work(
             Stream(setup, output, crew, stop).run(job, pending)
         stop.check(output.path)
         update_spectrum(output, setup.config, crew, stop)
+    except Misuse as error:  # known only now that there are eigenvalues
+        log.error("%s", error)
+        return False
     finally:
         crew.close()
+    return True
 
 
 def process(job: Job, group: tuple[Block, ...]) -> list[Entry]:
@@ -192,7 +212,8 @@ class Stream:
         matrices = sum(count_needed(b, shape, config.plan.limit) for b in pending)
         progress = Progress(len(pending), matrices)
         self._look_early(len(pending))
-        log.info("%s", self._announce(groups, pending))
+        log.info("%s", self._announce(len(pending)))
+        progress.show()
         try:
             for outcome in self.crew.map_blocks(job, groups, self.stop.event):
                 if isinstance(outcome, Lost):
@@ -205,14 +226,15 @@ class Stream:
                 self._look_early(len(pending) - progress.done)
         finally:
             progress.clear()
-        log.info("%s", f"solved {progress.seen} matrices at {progress.rate:,.0f}/s")
+        if progress.done:
+            log.info("%s", f"solved {progress.seen} matrices at {progress.rate:,.0f}/s")
 
-    def _announce(self, groups: Iterable[Any], pending: list[Block]) -> str:
-        done = len(self.output.ledger.blocks) - len(pending)
-        size = self.setup.size
+    def _announce(self, left: int) -> str:
+        ledger, size = self.output.ledger, self.setup.size
+        done = int((ledger.columns["state"] == State.done).sum())
         return (
-            f"{len(pending)} blocks to do, {done} done; {size.kind}, {self.crew.workers} workers "
-            f"x {size.threads} threads, driver {self.setup.solver.driver}"
+            f"blocks: {left} to do, {done} of {len(ledger.blocks)} done; workers: {size.kind}, "
+            f"{self.crew.workers} x {size.threads} threads; driver: {self.setup.solver.driver}"
         )
 
     def _look_early(self, left: int) -> None:
@@ -229,7 +251,7 @@ class Stream:
 
     def _lose(self, lost: Lost, progress: Progress) -> None:
         """Note a block that could not be done, and go on with the others while there is hope."""
-        if isinstance(lost.error, Interrupted):
+        if isinstance(lost.error, (Interrupted, StorageLost)):
             raise lost.error
         log.debug("".join(traceback.format_exception(lost.error)))
         error = f"{type(lost.error).__name__}: {lost.error}"
@@ -237,17 +259,17 @@ class Stream:
             name = name_block(block, self.output.dims, self.setup.layout.coords)
             log.warning("%s lost: %s", name, error)
             self.output.ledger.mark_lost(block, error, quarantine=lost.killed)
-            progress.lost += 1
-        self.row += 1
+        progress.lost += len(lost.task)
+        self.row += 1  # a chunk that several blocks share is lost once
         if self.row >= LOSSES:
             raise StorageLost(
-                f"{self.row} blocks in a row were lost, the last by {error}. What was done is "
+                f"{self.row} reads or writes in a row failed, the last by {error}. What was done is "
                 f"kept; mend the cause and give the same command again"
             ) from lost.error
 
 
-def conclude(setup: Setup, output: Output) -> Outcome:
-    """Say how the run ended, naming every flagged matrix and lost block (up to 20 of each)."""
+def conclude(setup: Setup, output: Output, complete: bool = True) -> Outcome:
+    """Say how the run ended, naming flagged matrices and lost blocks, up to 20 of each."""
     verdict = reach_verdict(output.ledger, setup.config.run.max_bad)
     log.info("%s", f"result: {verdict}")
     coords = setup.layout.coords
@@ -258,7 +280,7 @@ def conclude(setup: Setup, output: Output) -> Outcome:
         log.warning("%s", line)
     if verdict.code:
         log.error("%s", explain_bad(verdict))
-    return Outcome(output.path, verdict.code, verdict)
+    return Outcome(output.path, max(verdict.code, int(not complete)), verdict)
 
 
 make_callable(__name__)

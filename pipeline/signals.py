@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 from pipeline.errors import Interrupted
+from pipeline.quoting import show_argument
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -46,10 +47,12 @@ class StopSignal:
         text = f"\n{self.received}: finishing the blocks in flight (Ctrl-C again leaves at once)\n"
         os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, text.encode())
 
-    def check(self, path: Path) -> None:
-        """Raise Interrupted if a signal came."""
+    def check(self, path: Path | None = None) -> None:
+        """Raise Interrupted if a signal came; `path` is the output, if there is one yet."""
+        if self.received and path is None:
+            raise Interrupted(f"stopped by {self.received} before anything was written")
         if self.received:
             raise Interrupted(
-                f"stopped by {self.received}; what was done is kept. Go on with the same command"
-                f" and sink.path={path}"
+                f"stopped by {self.received}; what was done is kept. Go on with the same command "
+                f"and {show_argument('sink.path', str(path))}"
             )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import glob
+import json
 import shutil
+import time
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,14 +21,22 @@ import zarr
 from numpy.typing import NDArray
 
 from pipeline.errors import Misuse, ReadError
-from pipeline.ledger import NOT_RUN, OUTCOMES, create_ledger
+from pipeline.ledger import COLUMNS, NOT_RUN, OUTCOMES, create_ledger
 from pipeline.plan import Block
 
 INNER_BYTES = 4 << 20
 """Decoded size above which a shard is divided into chunks, so that readers can take a part."""
 FORMAT = 1
-RESERVED = ("block", "axis", "outcome", "phase", "energy", "edge")
-"""Dimensions of `run/` and `spectrum/`; a child group must not share one with another size."""
+GROUPS = ("run", "derived", "spectrum", "fit")
+"""Groups of an output: nothing else at its root can have these names."""
+INHERITED = (
+    *("block", "axis", "outcome", "phase", "energy", "edge"),
+    *("start", "stop", *COLUMNS),
+    *("dos", "idos", "broadening", "band_min", "band_max", "fermi_level"),
+    *("gap", "direct_gap", "valence_max", "conduction_min"),
+)
+"""Names in `run/` and `spectrum/`. A group inherits its parent's indexed coordinates: one of the
+same name would hide ours, or clash in size."""
 ENCODINGS = ("units", "calendar", "dtype", "scale_factor", "add_offset", "_FillValue")
 
 
@@ -94,34 +105,46 @@ def list_variables(
     values = {**kept, "long_name": f"eigenvalues of {label}"}
     vectors = {"long_name": f"eigenvectors of {label}", "units": "1"}
     nan = float("nan")
+    nans = complex(nan, nan) if dtype.kind == "c" else nan  # as kernels.eigh fills failed vectors
     return {
         "eigenvalues": Variable("eigenvalues", real.name, (pair_dim,), (pairs,), nan, True, values),
         "residual": Variable("residual", "float32", (), (), nan, True, residual),
         "status": Variable("status", "uint8", (), (), NOT_RUN, True, status),
         # random mantissas do not compress: the time would be lost for nothing
         "eigenvectors": Variable(
-            "eigenvectors", dtype.name, (row_dim, pair_dim), (n, pairs), nan, False, vectors
+            "eigenvectors", dtype.name, (row_dim, pair_dim), (n, pairs), nans, False, vectors
         ),
     }
 
 
 def check_names(layout: Layout, *, row_dim: str, pair_dim: str) -> None:
-    """Refuse dimension and coordinate names that collide with ours, or with each other."""
-    ours = {*RESERVED, pair_dim, *(v.name for v in layout.variables)}
-    clash = [name for name in (*layout.dims, row_dim) if name in ours]
-    allowed = (*layout.dims, pair_dim)
-    clash += [str(c) for c in layout.coords.coords if c in ours and c not in allowed]
-    if row_dim in layout.dims:
-        clash.append(row_dim)
-    clash += sorted({d for d in layout.dims if layout.dims.count(d) > 1})
+    """Refuse names that collide with ours or with each other, or that no array can have."""
+    results = [v.name for v in layout.variables]
+    dims = [*layout.dims, row_dim, pair_dim]
+    others = [str(c) for c in layout.coords.coords if c not in dims]
+    taken = {*GROUPS, *results}
+    clash = [name for name in (*dims, *others) if name in taken]
+    clash += [name for name in results if name in GROUPS]
+    clash += [name for name in dims if name in INHERITED]
+    clash += [name for name in (*dims, *others, *results) if dims.count(name) > 1]
+    clash += [name for name in results if results.count(name) > 1]
+    clash += [name for name in (*dims, *others, *results) if "/" in name or name in ("", ".", "..")]
     if clash:
         name = clash[0]
+        remedy = f"'sink.rename={{{name}: {name.replace('/', '_').strip('.')}_in}}'"
         raise Misuse(
-            f"the name {name!r} of the input would stand twice in the output (ours: "
-            f"{', '.join(sorted(ours))}; batch dimensions: {', '.join(layout.dims)}; rows: "
-            f"{row_dim}). Give it another one: 'sink.rename={{{name}: {name}_in}}'"
-            + (", or name the pairs otherwise: sink.pair_dim=mode" if name == pair_dim else "")
+            f"the output cannot hold the name {name!r}: it is one of ours, stands for two things, "
+            f"or cannot be the name of an array. Batch dimensions: {', '.join(layout.dims)}; rows: "
+            f"{row_dim}; pairs: {pair_dim}; ours: {', '.join(results)} and "
+            f"{', '.join((*GROUPS, *INHERITED))}. Give another name: {remedy} for the input's, "
+            f"sink.pair_dim=mode for the pairs'"
         )
+
+
+def read_units(attrs: Mapping[str, Any]) -> str | None:
+    """Return the units that attributes state, as text: some writers put a number there."""
+    units = attrs.get("units")
+    return None if units is None else str(units)
 
 
 def create_output(
@@ -244,11 +267,16 @@ def read_block(path: str, name: str, block: Block) -> NDArray[Any]:
 
 
 def replace_group(path: Path, name: str, dataset: xr.Dataset) -> None:
-    """Put a derived group into an output, in place of the one before."""
+    """Put a derived group into an output, in place of the one before.
+
+    A kill at any instant leaves an output that opens: the root's metadata name the group only
+    while all of it is there.
+    """
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.draft")
     old = draft.with_suffix(".old")
     try:
         write_coordinates(draft, dataset)
+        hide_group(path, name)
         with contextlib.suppress(FileNotFoundError):
             (path / name).rename(old)
         draft.rename(path / name)
@@ -256,6 +284,26 @@ def replace_group(path: Path, name: str, dataset: xr.Dataset) -> None:
     finally:
         shutil.rmtree(draft, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def hide_group(path: Path, name: str) -> None:
+    """Take a group out of the root's metadata, in one step."""
+    file, draft = path / "zarr.json", path / f"zarr.{uuid.uuid4().hex}.partial"
+    root = json.loads(file.read_text(encoding="utf-8"))
+    listed = root["consolidated_metadata"]["metadata"]
+    for key in [key for key in listed if key == name or key.startswith(f"{name}/")]:
+        del listed[key]
+    draft.write_text(json.dumps(root), encoding="utf-8")
+    draft.replace(file)
+
+
+def sweep_drafts(path: Path) -> None:
+    """Remove what killed processes left beside an output, once it is an hour old."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        if left.suffix in (".draft", ".old", ".gone"):
+            with contextlib.suppress(OSError):
+                if time.time() - left.stat().st_mtime > 3600:
+                    shutil.rmtree(left, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -285,5 +333,4 @@ def remove_output(path: Path) -> None:
     """Remove an output, whole: it is first moved out of sight, then deleted."""
     gone = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.gone")
     path.rename(gone)
-    open_variable.cache_clear()  # the next output at this path is another one
     shutil.rmtree(gone)

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import xarray as xr
-import zarr
 from numpy.typing import NDArray
 
 from pipeline.cluster import Crew, Lost
-from pipeline.config import Config, SpectrumConfig
+from pipeline.config import Config, SpectrumConfig, from_plain, to_plain
 from pipeline.errors import Misuse
 from pipeline.ledger import State
 from pipeline.output import Output
 from pipeline.plan import Block
 from pipeline.provenance import digest, to_json
 from pipeline.signals import StopSignal
-from pipeline.sink import read_block, replace_group
+from pipeline.sink import read_block, read_units, replace_group
 from pipeline.stages.spectrum import Stack, check_request, compute_spectrum, slice_weights
 
 log = logging.getLogger("eigenstream")
@@ -44,27 +45,36 @@ class StoredValues:
         return values, status, part
 
 
+def choose_spectrum(output: Output, config: Config) -> SpectrumConfig | None:
+    """Choose the spectrum that an output should hold: what is asked for, else what it has."""
+    if config.spectrum.method is not None:
+        return config.spectrum
+    stored = read_attributes(output.path).get("config")
+    return from_plain({GROUP: stored}).spectrum if stored else None
+
+
 def identify_spectrum(output: Output, config: SpectrumConfig) -> str:
     """Digest what a spectrum depends on: its config, the solve, and which matrices are done."""
-    plain = {k: getattr(v, "value", v) for k, v in asdict(config).items()}
+    plain = to_plain(Config(spectrum=config))[GROUP]
     columns = output.ledger.columns
     done = [columns["state"].tolist(), columns["matrices"].tolist()]
     return digest([to_json(plain), output.stored["identity"], done])
 
 
 def spectrum_is_due(output: Output, config: Config) -> bool:
-    """Whether a spectrum is asked for that the output does not hold yet."""
-    if config.spectrum.method is None:
+    """Whether the output's spectrum is not, or no longer, what it should be."""
+    wanted = choose_spectrum(output, config)
+    if wanted is None:
         return False
-    stored = read_group_attribute(output.path, "identity")
-    return bool(stored != identify_spectrum(output, config.spectrum))
+    return bool(read_attributes(output.path).get("identity") != identify_spectrum(output, wanted))
 
 
-def read_group_attribute(path: Path, name: str) -> Any:
-    """Read an attribute of the stored spectrum; None where there is none."""
-    if not (path / GROUP / "zarr.json").is_file():
-        return None
-    return zarr.open_group(path, path=GROUP, mode="r", zarr_format=3).attrs.get(name)
+def read_attributes(path: Path) -> dict[str, Any]:
+    """Read the attributes of the stored spectrum as readers of the output see them: from the
+    root's metadata, which name a group only when all of it is there."""
+    root = json.loads((path / "zarr.json").read_text(encoding="utf-8"))
+    groups = root.get("consolidated_metadata", {}).get("metadata", {})
+    return dict(groups.get(GROUP, {}).get("attributes", {}))
 
 
 def describe_stored(output: Output) -> Stack:
@@ -84,7 +94,7 @@ def describe_stored(output: Output) -> Stack:
         bands=coords[pair_dim].to_numpy().astype("int64"),
         n=int(output.stored["identity"]["solve"]["n"]),
         coords=coords,
-        units=values.attrs.get("units"),
+        units=read_units(values.attrs),
         pair_dim=pair_dim,
     )
 
@@ -93,7 +103,8 @@ def update_spectrum(output: Output, config: Config, crew: Crew, stop: StopSignal
     """Compute and store the spectrum if it is due; says whether it was."""
     if stop.event.is_set() or not spectrum_is_due(output, config):
         return False
-    spectrum = config.spectrum
+    spectrum = choose_spectrum(output, config)
+    assert spectrum is not None  # else it were not due
     stack = describe_stored(output)
     read = StoredValues(
         str(output.path),
@@ -113,6 +124,7 @@ def update_spectrum(output: Output, config: Config, crew: Crew, stop: StopSignal
             f"makes the spectrum from them"
         ) from error
     result.attrs["identity"] = identity
+    result.attrs["config"] = to_plain(Config(spectrum=spectrum))[GROUP]
     replace_group(output.path, GROUP, result)
     log.info("%s", summarise(result))
     return True
@@ -138,11 +150,12 @@ def through(
 def summarise(result: xr.Dataset) -> str:
     """Say in one line what a spectrum shows."""
     units = result["broadening"].attrs.get("units", "")
-    text = f"density of states of {result.attrs['matrices_used']} matrices"
-    if "gap" not in result:
-        return text
-    figures = ", ".join(
-        f"{name.replace('_', ' ')} {float(result[name]):.4f} {units}".rstrip()
-        for name in ("valence_max", "conduction_min", "gap", "direct_gap", "fermi_level")
-    )
-    return f"{text}: {figures}"
+    width = f"width {float(result['broadening']):g} {units}".rstrip()
+    text = f"density of states of {result.attrs['matrices_used']} matrices, {width}"
+    figures = []
+    for name in ("valence_max", "conduction_min", "gap", "direct_gap", "fermi_level"):
+        value = float(result[name]) if name in result else math.nan
+        if math.isfinite(value):
+            value += 0.0 if abs(value) >= 5e-5 else -value  # no -0.0000
+            figures.append(f"{name.replace('_', ' ')} {value:.4f} {units}".rstrip())
+    return f"{text}: {', '.join(figures)}" if figures else text

@@ -84,7 +84,8 @@ def reach_verdict(ledger: Ledger, max_bad: float) -> Verdict:
 
 def allow_bad(max_bad: float, unmasked: int) -> int:
     """Turn `run.max_bad`, a count or a fraction below 1, into a count."""
-    return int(max_bad if max_bad >= 1 else max_bad * unmasked)
+    # 0.29 of 100 is 28.999999999999996 in binary
+    return int(max_bad if max_bad >= 1 else max_bad * unmasked * (1 + 1e-12))
 
 
 def count_unmasked(counts: Mapping[str, int]) -> int:

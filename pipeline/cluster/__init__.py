@@ -1,4 +1,4 @@
-"""How workers come to be, and how tasks reach them: `start_cluster` and `map_blocks`."""
+"""How workers come to be, and how tasks reach them: `start_crew` and `map_blocks`."""
 
 from pipeline.cluster.crew import Crew, Lost, Returned, choose_crew, count_cores, start_crew
 

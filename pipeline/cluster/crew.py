@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import queue
 import threading
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+log = logging.getLogger("eigenstream")
 SMALL_BYTES = 64 << 20
 """Input below which `auto` stays in this process: starting others would take longer."""
 GRACE_SECONDS = 30.0
@@ -99,8 +101,15 @@ def choose_crew(
     cores = count_cores()
     if kind == "auto":
         kind = "threads" if total_bytes <= SMALL_BYTES else "local"
-    count = 1 if kind == "serial" else workers or max(1, cores // (threads or 1))
+    wanted = 1 if kind == "serial" else workers or max(1, cores // (threads or 1))
+    count = min(wanted, cores)
     each = min(threads or 1, max(1, cores // count))
+    if count < wanted or each < (threads or 1):
+        log.warning(
+            "%s",
+            f"{wanted} workers x {threads or 1} threads are more than the {cores} cores of this "
+            f"host; {count} x {each} are used",
+        )
     return Size(kind, count, each, memory or int(0.9 * measure_memory()) // count)
 
 

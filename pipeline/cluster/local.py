@@ -18,9 +18,13 @@ from distributed import Client, KilledWorker, LocalCluster, WorkerPlugin
 from distributed.protocol.pickle import dumps, loads
 
 from pipeline.cluster.crew import GRACE_SECONDS, Lost, Outcome, Returned, keep_flight
-from pipeline.errors import Interrupted
+from pipeline.errors import Interrupted, Misuse
 
 START_SECONDS = 120
+SETTINGS = {
+    "distributed.worker.multiprocessing-method": "spawn",
+    "distributed.comm.timeouts.connect": "30s",
+}
 CLOSE_SECONDS = 8
 _carried: dict[str, Callable[[Any], Any]] = {}
 
@@ -59,28 +63,31 @@ class LocalCrew:
         self.workers = workers
         # a folder of its own: the default one may belong to another user of this host
         self._scratch = tempfile.mkdtemp(prefix="eigenstream-")
-        quiet = {"DASK_LOGGING__DISTRIBUTED": "critical"}
-        settings = {
-            "distributed.worker.multiprocessing-method": "spawn",
-            "distributed.comm.timeouts.connect": "30s",
-        }
-        with dask.config.set(settings), ignore_interrupts():
-            self._cluster = LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                processes=True,
-                memory_limit=memory,
-                dashboard_address=None,
-                silence_logs=logging.CRITICAL,
-                local_directory=self._scratch,
-                env=quiet,
-            )
-            self._client = Client(self._cluster, set_as_default=False)
         try:
+            with dask.config.set(SETTINGS), blocked_interrupts():
+                self._cluster = LocalCluster(
+                    n_workers=workers,
+                    threads_per_worker=1,
+                    processes=True,
+                    memory_limit=memory,
+                    # a free port: 8787 may show somebody else's dashboard
+                    dashboard_address="127.0.0.1:0",
+                    silence_logs=logging.CRITICAL,
+                    local_directory=self._scratch,
+                    env={"DASK_LOGGING__DISTRIBUTED": "critical"},
+                )
+                self._client = Client(self._cluster, set_as_default=False)
             self._client.wait_for_workers(1, timeout=START_SECONDS)
         except TimeoutError as error:
             self.close()
             raise Interrupted(f"no worker process started within {START_SECONDS} s") from error
+        except RuntimeError as error:
+            self.close()
+            raise Misuse(
+                f"the worker processes could not be started ({error}). In a script of your own the "
+                f'call must stand below `if __name__ == "__main__":`, because each worker imports '
+                f"the script first; or choose cluster=threads"
+            ) from error
 
     def map_blocks(
         self, fn: Callable[[Any], Any], tasks: Iterable[Any], stop: threading.Event
@@ -109,11 +116,10 @@ class LocalCrew:
             self._client.unregister_worker_plugin(carry.name)
 
     def close(self) -> None:
-        """See `Crew.close`."""
-        with contextlib.suppress(Exception):
-            self._client.close(timeout=CLOSE_SECONDS)
-        with contextlib.suppress(Exception):
-            self._cluster.close(timeout=CLOSE_SECONDS)
+        """See `Crew.close`; closes what there is, if it could not be started whole."""
+        for name in ("_client", "_cluster"):
+            with contextlib.suppress(Exception):
+                getattr(self, name).close(timeout=CLOSE_SECONDS)
         shutil.rmtree(self._scratch, ignore_errors=True)
 
 
@@ -128,13 +134,13 @@ def read_outcome(future: Any, task: Any) -> Outcome:
 
 
 @contextlib.contextmanager
-def ignore_interrupts() -> Iterator[None]:
-    """Let processes started inside inherit that they ignore Ctrl-C."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def blocked_interrupts() -> Iterator[None]:
+    """Let threads and processes started inside inherit that Ctrl-C does not reach them.
+
+    It stays pending for this thread, which gets it at the end.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -58,7 +58,8 @@ class Entry:
     @property
     def shape(self) -> tuple[int, ...]:
         """Extent of every dimension."""
-        return tuple(int(n) for n in self.metadata.get("shape", ()))
+        extents = self.metadata.get("shape", ())
+        return tuple(n for n in extents if isinstance(n, int))
 
     @property
     def dtype(self) -> str:
@@ -163,7 +164,8 @@ def list_arrays(folder: Path, prefix: str = "") -> Iterator[Entry]:
         yield here
         return
     for child in sorted(folder.iterdir()):
-        if child.is_dir() and not child.name.startswith("."):
+        loops = child.is_symlink() and folder.resolve().is_relative_to(child.resolve())
+        if child.is_dir() and not child.name.startswith(".") and not loops:
             yield from list_arrays(child, f"{prefix}/{child.name}" if prefix else child.name)
 
 

@@ -104,7 +104,13 @@ def plan_packing(
 def _number(value: Any, default: float) -> float:
     while isinstance(value, list) and len(value) == 1:
         value = value[0]
-    return default if value is None else float(value)
+    try:
+        return default if value is None else float(value)
+    except (TypeError, ValueError):
+        raise Misuse(
+            f"the attributes scale_factor and add_offset must be numbers, got {value!r}; mend or "
+            f"remove them in the store"
+        ) from None
 
 
 def _deliver(what: str, dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -263,7 +263,8 @@ class Source:
             **self._stored.identify(),
             "matrix_axes": [self._layout.row, self._layout.column],
             "selection": {ax.dim: ax.identify() for ax in self._axes},
-            "missing": self._policy,
+            # where nothing is missing the policy changes nothing
+            "missing": self._policy if self._absent is not None or self._packing.fills else None,
             "mask": self._mask.identify(self._axes) if self._mask else None,
         }
 

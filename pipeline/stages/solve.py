@@ -101,7 +101,8 @@ class Solver:
             "status": status.astype(np.uint8),
         }
         if self.vectors:
-            results["eigenvectors"] = np.full((*batch, self.n, self.pairs), np.nan, self.dtype)
+            nothing = read_nan(self.dtype)
+            results["eigenvectors"] = np.full((*batch, self.n, self.pairs), nothing, self.dtype)
         return results
 
     def _solve_all(self, values: NDArray[Any]) -> dict[str, NDArray[Any]]:
@@ -131,6 +132,11 @@ class Solver:
         return results
 
 
+def read_nan(dtype: str) -> complex | float:
+    """Return the NaN that stands for no answer: in both parts of a complex number."""
+    return complex(np.nan, np.nan) if np.dtype(dtype).kind == "c" else np.nan
+
+
 def design_solver(
     solve: Any, *, n: int, dtype: np.dtype[Any], stored: np.dtype[Any], threads: int
 ) -> Solver:
@@ -153,9 +159,13 @@ def design_solver(
         driver=choose_route(solve, n, target),
         device="cpu",
         hermitian=solve.hermitian.value,
-        hermitian_tol=choose_tolerance(solve.hermitian_tol, n, stored, target),
+        hermitian_tol=(
+            choose_tolerance(solve.hermitian_tol, n, stored, target)
+            if solve.hermitian.value == "strict"
+            else None
+        ),
         check=solve.check.value,
-        gauge=solve.gauge.value,
+        gauge=solve.gauge.value if solve.vectors else "none",
         threads=threads,
     )
 
@@ -191,26 +201,24 @@ def choose_subset(subset: list[int] | None, largest: int | None, n: int) -> tupl
 def choose_tolerance(
     wanted: float | None, n: int, stored: np.dtype[Any], target: np.dtype[Any]
 ) -> float:
-    """Choose the Hermiticity tolerance: 100 n eps of the coarser of storage and solving."""
+    """Choose the Hermiticity tolerance: 100 n eps of the coarser of storage and solving, at most
+    0.1, since in half precision it would soon accept anything."""
     if wanted is not None:
         return wanted
     kinds = [d for d in (stored, target) if d.kind in "fc"]
-    return 100 * n * max(float(np.finfo(d).eps) for d in kinds)
+    return min(0.1, 100 * n * max(float(np.finfo(d).eps) for d in kinds))
 
 
 def choose_route(solve: Any, n: int, dtype: np.dtype[Any]) -> str:
     """Ask `kernels.choose_driver` once for the whole run, unless the user named a driver."""
-    from kernels import choose_driver
+    from kernels.drivers import check_driver
 
     if solve.device.value not in ("auto", "cpu"):
         raise Misuse(
             f"solve.device={solve.device.value}: this version solves on the CPU only; "
             f"use solve.device=auto or cpu"
         )
-    best = choose_driver(n, dtype.name, "cpu", solve.vectors)
-    if solve.driver not in ("auto", best):
-        raise Misuse(
-            f"solve.driver={solve.driver}: no such driver for {n} x {n} {dtype.name} on the CPU; "
-            f"got {solve.driver!r}, expected auto or {best}"
-        )
-    return best
+    try:
+        return check_driver(solve.driver, n, dtype.name, "cpu", solve.vectors)
+    except ValueError as error:
+        raise Misuse(f"solve.driver={solve.driver}, {n} x {n} {dtype.name}: {error}") from error

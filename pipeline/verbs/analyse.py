@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import asdict
 from pathlib import Path
 
-from pipeline.arguments import Arguments
+from pipeline.arguments import Arguments, keep_to_groups
 from pipeline.cluster import choose_crew, start_crew
-from pipeline.config import Config, amend, from_plain
+from pipeline.config import Config, amend, from_plain, to_plain
 from pipeline.errors import Misuse
 from pipeline.lease import Lease
 from pipeline.ledger import State
 from pipeline.output import Output, open_log
+from pipeline.provenance import describe_launch, list_versions
 from pipeline.signals import StopSignal
-from pipeline.spectra import update_spectrum
+from pipeline.spectra import spectrum_is_due, update_spectrum
 
 log = logging.getLogger("eigenstream")
 
@@ -21,6 +23,7 @@ log = logging.getLogger("eigenstream")
 def main(arguments: Arguments) -> int:
     """Redo the derived groups of an output with other settings; return the exit code."""
     output = Output.open(Path(str(arguments.target)).absolute())
+    keep_to_groups(arguments, ("spectrum",), "analyse redoes what is derived from stored results")
     config = amend(from_plain(output.stored["config"]), arguments.overrides, arguments.config_dir)
     analyse(output, config)
     print(output.path, flush=True)
@@ -39,12 +42,15 @@ def analyse(output: Output, config: Config) -> bool:
         left = int((state != State.done).sum())
         log.warning("%s", f"the run is not finished: {left} of {len(state)} blocks are left out")
     size = choose_crew("threads", workers=None, threads=None, memory=None, total_bytes=0)
-    with Lease(output.ledger.folder), StopSignal() as stop, open_log(output.path):
-        crew = start_crew(size)
-        try:
-            due = update_spectrum(output, config, crew, stop)
-        finally:
-            crew.close()
-    if not due:
-        log.info("the stored spectrum is already what was asked for")
-    return due
+    record = describe_launch(versions=list_versions(), config=to_plain(config), crew=asdict(size))
+    with StopSignal() as stop, open_log(output.path):
+        if not spectrum_is_due(output, config):
+            log.info("the stored spectrum is already what was asked for")
+            return False
+        with Lease(output.ledger.folder), output.recorded(record):
+            crew = start_crew(size)
+            try:
+                stop.check(output.path)
+                return update_spectrum(output, config, crew, stop)
+            finally:
+                crew.close()

@@ -20,9 +20,13 @@ SAMPLE_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Sample:
-    """Rates measured on a few matrices by one worker: matrices a second read, and solved."""
+    """Rates measured on a few matrices by one worker: matrices a second read, and solved.
+
+    `share` is the part of what was read that is to be solved at all.
+    """
 
     matrices: int
+    share: float
     read: float
     solve: float
 
@@ -59,7 +63,7 @@ def describe_plan(setup: Setup, plan: Plan) -> str:
         sample = measure_sample(setup, plan)
         limit = setup.config.plan.limit
         todo = matrices if limit is None else min(limit, matrices)
-        seconds = sample.estimate(todo, min(size.workers, plan.count))
+        seconds = sample.estimate(round(todo * sample.share), min(size.workers, plan.count))
         lines.append(
             f"time      about {format_seconds(seconds)} (measured on {sample.matrices} matrices: "
             f"read {sample.read:,.0f}/s, solve {sample.solve:,.0f}/s a worker)"
@@ -80,10 +84,13 @@ def measure_sample(setup: Setup, plan: Plan) -> Sample:
     stop = tuple(min(r, s) for r, s in zip(plan.read_shape, shape, strict=True))
     block = Block(0, (0,) * len(shape), stop)
     status = start_status(block, shape, None, source.todo(block))
+    todo = status == 0
     begun = time.perf_counter()
-    values, _ = source.read(block, status == 0)
+    values, _ = source.read(block, todo)
     reading = time.perf_counter() - begun
-    flat = values.reshape(-1, source.n, source.n)
+    flat = (
+        values[todo] if todo.any() else np.broadcast_to(np.eye(source.n), (1, source.n, source.n))
+    )
     count, solving = 16, 0.0
     while solving < SAMPLE_SECONDS and count <= 4 * len(flat):
         part = flat[: min(count, len(flat))]
@@ -91,4 +98,4 @@ def measure_sample(setup: Setup, plan: Plan) -> Sample:
         begun = time.perf_counter()
         setup.solver.solve(part, none, none.astype(np.uint8))
         solving, count = time.perf_counter() - begun, count * 4
-    return Sample(len(part), block.size / reading, len(part) / solving)
+    return Sample(len(part), todo.mean(), block.size / reading, len(part) / solving)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.arguments import Arguments
-from pipeline.lease import read_latest
+from pipeline.lease import STALE_SECONDS, read_latest
 from pipeline.ledger import Ledger, State
 from pipeline.output import Output
 from pipeline.progress import format_seconds
@@ -43,15 +43,19 @@ def describe_status(output: Output) -> str:
 def describe_state(ledger: Ledger, counts: dict[str, int]) -> str:
     """Say whether a run is going on, by whom, or how it was left."""
     _, holder, age = read_latest(ledger.folder)
-    if holder is not None and not holder.is_dead():
+    silent = age > STALE_SECONDS
+    if holder is not None and not holder.is_dead() and not silent:
         return f"running: {holder}, last sign of life {age:.0f} s ago"
-    if holder is not None:
-        return f"died: {holder} is gone; the same command goes on"
     if counts["done"] == len(ledger.blocks):
         return "finished"
+    if holder is not None:
+        how = f"silent for {format_seconds(age)}" if silent and not holder.is_dead() else "gone"
+        return f"died: {holder} is {how}; the same command goes on"
     launches = ledger.read_attributes().get("launches", [])
-    end = launches[-1].get("ended", "not known") if launches else "never started"
-    return f"stopped ({end}); the same command goes on"
+    end = str(launches[-1].get("ended", "not known")) if launches else "never started"
+    if end == "finished":
+        return "stopped: the last launch did all that its plan.limit asked for, or lost blocks"
+    return f"stopped: {end.partition(':')[0]}; the log beside the output says more"
 
 
 def describe_speed(ledger: Ledger) -> str:

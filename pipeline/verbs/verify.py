@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arguments import Arguments
+from pipeline.arguments import Arguments, keep_to_groups
 from pipeline.config import Config, amend, from_plain
-from pipeline.errors import Misuse
+from pipeline.errors import Misuse, ReadError
 from pipeline.job import Setup, prepare
 from pipeline.labels import name_block, name_matrix
 from pipeline.ledger import OUTCOMES, State
@@ -50,17 +50,18 @@ def main(arguments: Arguments) -> int:
     """Verify an output; exit code 1 if anything fails."""
     flags = arguments.flags
     path = Path(str(arguments.target)).absolute()
-    sample = None if flags.get("all") else int(flags.get("sample") or SAMPLE)
+    sample = None if flags.get("all") else int(flags.get("sample", SAMPLE))
+    keep_to_groups(arguments, ("source",), "verify takes the run's own config")
     config = amend(
         from_plain(Output.open(path).stored["config"]), arguments.overrides, arguments.config_dir
     )
-    report = verify(path, sample=sample, seed=int(flags.get("seed") or 0), config=config)
+    report = verify(path, sample=sample, seed=int(flags.get("seed", 0)), config=config)
     for line in report.failed[:20]:
         print(f"FAILED    {line}")
     if len(report.failed) > 20:
         print(f"          … and {len(report.failed) - 20} more")
     print(
-        f"verified  {report.checked} matrices, worst residual {report.worst:.3g} (threshold 50), "
+        f"verified  {report.checked} matrices, worst residual {report.worst:.3g} units of n eps, "
         f"{len(report.failed)} failed"
     )
     return int(bool(report.failed))
@@ -98,6 +99,10 @@ def verify(
     """
     output = Output.open(Path(path).absolute())
     setup = prepare(config or from_plain(output.stored["config"]))
+    if "eigenvalues" not in output.names:
+        raise Misuse(f"{output.path} holds no eigenvalues to verify: sink.variables left them out")
+    if sample is not None and sample < 1:
+        raise Misuse(f"sample: got {sample}, expected 1 or more, or None for all")
     differences = list(list_differences(output.stored["identity"], setup.identity))
     if differences:
         raise Misuse(
@@ -107,7 +112,7 @@ def verify(
     report = Report()
     for block, wanted in draw_sample(output, sample, seed):
         try:
-            check_block(setup, output, block, wanted, report)
+            check_block(setup, output, block, wanted, seed, report)
         except OSError as error:
             report.failed.append(f"{name_block(block, output.dims, setup.layout.coords)}: {error}")
     return report
@@ -124,20 +129,22 @@ def draw_sample(
         return
     rng = np.random.default_rng(seed)
     chosen = rng.permutation(len(blocks))[: min(BLOCKS, sample)]
-    for i in sorted(chosen):
-        yield blocks[i], -(-sample // len(chosen))
+    shares = np.diff(np.arange(len(chosen) + 1) * sample // max(1, len(chosen)))
+    for i, share in sorted(zip(chosen.tolist(), shares.tolist(), strict=True)):
+        yield blocks[i], share
 
 
 def check_block(
-    setup: Setup, output: Output, block: Block, wanted: int | None, report: Report
+    setup: Setup, output: Output, block: Block, wanted: int | None, seed: int, report: Report
 ) -> None:
     """Check (some of) the matrices of one block, and add what was found to `report`."""
     stored = {k: read_block(str(output.path), v, block) for k, v in output.names.items()}
+    check_counts(stored["status"], output, block)
     proven = np.argwhere(np.isin(stored["status"], PROVEN))
     if wanted is not None and len(proven) > wanted:
-        rng = np.random.default_rng(block.index)
+        rng = np.random.default_rng([seed, block.index])
         proven = proven[np.sort(rng.permutation(len(proven))[:wanted])]
-    if len(proven) == 0 or "eigenvalues" not in stored:
+    if len(proven) == 0:
         return
     todo = np.zeros(block.shape, bool)
     at = tuple(proven.T) if block.shape else ()
@@ -145,6 +152,8 @@ def check_block(
     matrices, _ = setup.source.read(block, todo)
     turn = slice(None, None, -1 if setup.solver.descending else 1)
     picked = {k: v[todo] for k, v in stored.items()}
+    from kernels import THRESHOLD as threshold
+
     residual = measure_residual(
         setup,
         take_triangle(matrices[todo], setup),
@@ -153,10 +162,21 @@ def check_block(
     )
     report.checked += len(residual)
     report.worst = max(report.worst, float(np.nanmax(residual, initial=0.0)))
-    for where in np.flatnonzero(~(residual <= 50)):
+    for where in np.flatnonzero(~(residual <= threshold)):
         index = tuple(int(a + b) for a, b in zip(block.start, proven[where], strict=True))
         name = name_matrix(index, output.dims, setup.layout.coords)
         report.failed.append(f"{name}: residual {residual[where]:.3g}")
+
+
+def check_counts(status: NDArray[Any], output: Output, block: Block) -> None:
+    """Raise ReadError unless the stored statuses are those that were counted when solved."""
+    found = np.bincount(status.ravel(), minlength=len(OUTCOMES))
+    expected = output.ledger.columns["counts"][block.index]
+    if not np.array_equal(found, expected):
+        raise ReadError(
+            f"the stored status is not what the ledger counted: {found.tolist()} against "
+            f"{expected.tolist()}; part of it was lost or changed"
+        )
 
 
 def take_triangle(matrices: NDArray[Any], setup: Setup) -> NDArray[Any]:

@@ -87,7 +87,12 @@ def test_nothing_there(site: Path) -> None:
 def test_importing_the_program_notices(tmp_path: Path) -> None:
     (tmp_path / "kernels").mkdir()
     (tmp_path / "kernels/__init__.py").write_text("")
-    code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; import pipeline"
+    # an editable install puts a finder of its own before the path
+    code = (
+        "import sys; from importlib.machinery import PathFinder\n"
+        "sys.meta_path[:] = [f for f in sys.meta_path if f is PathFinder or 'import' in repr(f)]\n"
+        f"sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; import pipeline"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode != 0
     assert str(tmp_path / "kernels") in done.stderr

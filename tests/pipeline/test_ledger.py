@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels import Status
+from pipeline.errors import Misuse
 from pipeline.ledger import (
     OUTCOMES,
     Entry,
@@ -83,10 +85,50 @@ def test_lost_blocks_are_tried_again_and_quarantined_ones_when_asked(ledger: Led
     assert set(again.read_failures()) == {1}
 
 
-def test_a_block_that_was_done_stays_done(ledger: Ledger) -> None:
-    ledger.mark(make_entry(BLOCKS[0], ok=10))
+def test_a_trial_s_block_that_is_then_lost_is_not_done(ledger: Ledger) -> None:
+    ledger.mark(make_entry(BLOCKS[0], ok=7, not_run=3))
     ledger.mark_lost(BLOCKS[0], "OSError")
-    assert Ledger(ledger.path).columns["state"][0] == State.done
+    again = Ledger(ledger.path)
+    assert again.columns["state"][0] == State.lost
+    assert again.find_pending([10, 0, 0]) == [BLOCKS[0]]
+
+
+def test_a_mark_that_is_cut_short_does_not_count(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill between any two writes of a mark: the block is done whole, or to be done again."""
+    trial, whole = make_entry(BLOCKS[0], ok=7, not_run=3), make_entry(BLOCKS[0], ok=10)
+    write = Ledger._write
+    for kept in range(8):
+        ledger.mark(trial)
+        left = [kept]
+
+        def stop_early(self: Ledger, *args: Any, left: list[int] = left) -> None:
+            if left[0]:
+                left[0] -= 1
+                write(self, *args)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Ledger, "_write", stop_early)
+            ledger.mark(whole)
+        again = Ledger(ledger.path)
+        done = not again.find_pending([10, 0, 0])
+        assert not done or again.count_statuses()["ok"] == 10
+
+
+def test_a_note_that_is_cut_short_is_passed_over(ledger: Ledger) -> None:
+    ledger.mark_lost(BLOCKS[0], "OSError: one")
+    with (ledger.folder / "failures.jsonl").open("a") as file:
+        file.write('\n{"block": 1, "time": 1.0, "er')
+    ledger.mark_lost(BLOCKS[2], "OSError: two")
+    assert Ledger(ledger.path).read_failures() == {0: "OSError: one", 2: "OSError: two"}
+
+
+def test_a_damaged_ledger_is_named(ledger: Ledger) -> None:
+    column = ledger.path / "run" / "matrices" / "c" / "0"
+    column.write_bytes(column.read_bytes()[:5])
+    with pytest.raises(Misuse, match=r"run/matrices is damaged.*sink\.overwrite=true"):
+        Ledger(ledger.path)
 
 
 def test_a_trial_goes_on_without_its_limit(ledger: Ledger) -> None:

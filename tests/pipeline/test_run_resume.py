@@ -94,7 +94,7 @@ def test_a_finished_run_says_so_and_keeps_its_code(tmp_path: Path, outputs: Outp
         ["cluster=threads", "cluster.workers=2"],
         ["plan.block_bytes=1600"],
         ["cluster.memory=1GiB"],
-        ["solve.driver=lapack"],
+        ["solve.driver=lanes"],
         ["run.max_bad=3"],
         ["sink.rename={k0: q}"],
         ["sink.pair_dim=mode"],
@@ -202,7 +202,7 @@ def test_a_store_that_is_gone_ends_the_run(
         raise OSError("no space left on device")
 
     monkeypatch.setattr(module, "write_block", fail)
-    with pytest.raises(StorageLost, match="10 blocks in a row"):
+    with pytest.raises(StorageLost, match="10 reads or writes in a row"):
         run_here(path, f"sink.path={outputs('a')}", "plan.block_bytes=256")
     monkeypatch.undo()
     open_variable.cache_clear()

@@ -136,7 +136,10 @@ def test_verify_finds_one_number_that_is_off(
     damage(finished, name, index, 1e-9)
     assert main(["verify", str(finished), "--all"]) == 1
     text = capsys.readouterr().out
-    assert f"FAILED    [{index[0]}, {index[1]}] k0={index[0] / 8:g}, k1={index[1] / 8:g}" in text
+    assert (
+        f"FAILED    k0[{index[0]}], k1[{index[1]}]: k0={index[0] / 8:g}, k1={index[1] / 8:g}"
+        in text
+    )
     assert "1 failed" in text
 
 
@@ -148,7 +151,7 @@ def test_verify_without_vectors_solves_again(
     assert main(["verify", str(out), "--sample", "50"]) == 0
     damage(out, "eigenvalues", (4, 4, 1), 1e-10)
     assert main(["verify", str(out), "--all"]) == 1
-    assert "FAILED    [4, 4]" in capsys.readouterr().out
+    assert "FAILED    k0[4], k1[4]" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("hermitian", ["lower", "upper", "average"])

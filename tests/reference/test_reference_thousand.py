@@ -92,7 +92,7 @@ def test_four_bad_ones(
     assert main(words) == 1
     said = capsys.readouterr()
     assert said.out.splitlines()[-1] == str(out)
-    named = dict(re.findall(r"^\w+: \[(\d+)\] trial=(\d+)", said.err, re.MULTILINE))
+    named = dict(re.findall(r"^\w+: trial\[(\d+)\]: trial=(\d+)", said.err, re.MULTILINE))
     assert named == {str(at): str(FIRST + at) for at in FLAGS}
     for at, flag in FLAGS.items():
         line = next(line for line in said.err.splitlines() if f"trial={FIRST + at}" in line)

@@ -34,7 +34,8 @@ def build_spectrum(
     -------
     xarray.Dataset
         `dos (energy)`, states per matrix and unit of energy; `idos (energy)`, states per matrix
-        below an energy; `width`; `band_min` and `band_max` along the bands. With
+        below an energy; `broadening`, the Gaussian's standard deviation; `band_min` and
+        `band_max` along the bands. With
         `config.electrons` also `fermi_level`, `gap`, `direct_gap`, `valence_max`,
         `conduction_min`, and, along `edge`, the coordinates of the matrices where the last three
         occur, as `edge_<name>`.

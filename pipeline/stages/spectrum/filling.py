@@ -18,7 +18,7 @@ from pipeline.stages.spectrum.survey import Survey
 if TYPE_CHECKING:
     from pipeline.config import SpectrumConfig
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("eigenstream")
 
 
 @dataclass(frozen=True)

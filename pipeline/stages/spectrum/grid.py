@@ -17,7 +17,7 @@ from pipeline.stages.spectrum.survey import Survey
 if TYPE_CHECKING:
     from pipeline.config import SpectrumConfig
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("eigenstream")
 
 MARGIN = 8
 """Widths by which the default range exceeds the eigenvalues."""

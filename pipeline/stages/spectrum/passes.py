@@ -28,7 +28,7 @@ from pipeline.stages.spectrum.weights import choose_exponent, find_weights, weig
 if TYPE_CHECKING:
     from pipeline.config import SpectrumConfig
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("eigenstream")
 
 Read = Callable[[Block], tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]]
 """Reads a block's stored eigenvalues, status, and weights (None: all 1; see `slice_weights`)."""
