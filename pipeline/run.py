@@ -263,8 +263,8 @@ class Stream:
         self.row += 1  # a chunk that several blocks share is lost once
         if self.row >= LOSSES:
             raise StorageLost(
-                f"{self.row} reads or writes in a row failed, the last by {error}. What was done is "
-                f"kept; mend the cause and give the same command again"
+                f"{self.row} reads or writes in a row failed, the last by {error}. What was done "
+                f"is kept; mend the cause and give the same command again"
             ) from lost.error
 
 
