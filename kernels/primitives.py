@@ -19,7 +19,15 @@ try:
         scan,
     )
 except ImportError as error:  # pragma: no cover - depends on the installation
-    from kernels.plain import gauge, lanes, lanes_sets, lapack, residual, scan
+    # `lanes` is there to be named: with no set in `lanes_sets` it is never called
+    from kernels.plain import (  # type: ignore[assignment]
+        gauge,
+        lanes,
+        lanes_sets,
+        lapack,
+        residual,
+        scan,
+    )
     from kernels.plain_pairs import few, pencil_back, pencil_reduce, pencil_residual, places
 
     warnings.warn(
