@@ -40,7 +40,7 @@ template <class V, int N = 0> struct Iteration {
       if constexpr (N > 0) {
         shrinking<save, N>(block, tangents, sines);
       } else {
-        const int first = least(select(block.active, block.lo, V(R(n()))));
+        const int first = n() - most(select(block.active, V(R(n())) - block.lo, V(0)));
         bound = most(block.hi);
         sweep<save, 0>(block, first, bound, tangents, sines);
         if constexpr (save) range[2 * done] = first, range[2 * done + 1] = bound;

@@ -221,19 +221,18 @@ template <class R> KERNELS_INLINE Twin<R> larger(Twin<R> a, Twin<R> b) { return 
 template <class R> KERNELS_INLINE Mask<R> part_of(Mask<R> m, int) { return m; }
 template <class R> KERNELS_INLINE Mask<R> part_of(TwinMask<R> m, int u) { return u == 0 ? m.x : m.y; }
 
-// The smallest and largest over lanes of small whole numbers kept as reals
-template <class V> KERNELS_INLINE int least(const V& a) {
-  const auto* p = reinterpret_cast<const typename V::Real*>(&a);
-  typename V::Real found = p[0];
-  for (int w = 1; w < V::lanes; ++w) found = p[w] < found ? p[w] : found;
-  return static_cast<int>(found);
+// The largest over lanes of small whole numbers kept as reals
+template <int h, class R, std::size_t... k>
+KERNELS_INLINE R largest(Vec<R> a, std::index_sequence<k...> all) {
+  if constexpr (h < Vec<R>::lanes)
+    return largest<2 * h>(larger(a, Vec<R>(__builtin_shufflevector(a.raw, a.raw, (k ^ h)...))), all);
+  else
+    return a.raw[0];
 }
-template <class V> KERNELS_INLINE int most(const V& a) {
-  const auto* p = reinterpret_cast<const typename V::Real*>(&a);
-  typename V::Real found = p[0];
-  for (int w = 1; w < V::lanes; ++w) found = found < p[w] ? p[w] : found;
-  return static_cast<int>(found);
+template <class R> KERNELS_INLINE int most(Vec<R> a) {
+  return static_cast<int>(largest<1>(a, std::make_index_sequence<Vec<R>::lanes>()));
 }
+template <class R> KERNELS_INLINE int most(Twin<R> a) { return most(larger(a.x, a.y)); }
 
 // Rows of a square become its columns: stage h exchanges the off-diagonal h x h blocks.
 template <int h, class R, std::size_t... k>

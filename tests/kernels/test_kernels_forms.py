@@ -111,7 +111,7 @@ def test_other_torch_dtypes_are_refused(dtype: torch.dtype) -> None:
         (torch.empty((3, 3), device="meta"), {}, "dense tensor"),
         (np.eye(3), {"hermitian": "both"}, "hermitian: got 'both', expected one of lower"),
         (np.eye(3), {"check": True}, "check: got True"),
-        (np.eye(3), {"driver": "magma"}, "driver: got 'magma', expected one of auto, lanes, lapack"),
+        (np.eye(3), {"driver": "magma"}, "got 'magma', expected one of auto, lanes, lapack"),
         (np.eye(3), {"threads": 0}, "threads: got 0"),
         (np.eye(3), {"threads": 1.5}, "threads: got 1.5"),
         (np.eye(3), {"hermitian_tol": -1.0}, "hermitian_tol: got -1.0"),
