@@ -12,10 +12,9 @@ from kernels.arguments import DTYPES, check_choice
 
 DRIVERS = ("lanes", "lapack")
 LARGEST_IN_LANES = dict.fromkeys(DTYPES, 128)
-"""Largest n for "lanes", by dtype. Measured on a Zen 4 (one core, many matrices, check="probe"),
-times faster than "lapack" at n = 128 with vectors / values only: float64 2.1 / 4.0 with AVX-512,
-1.6 / 2.9 with AVX2; float32 2.6 / 5.5 and 2.2 / 3.4; complex128 2.2 / 4.4 and 1.7 / 3.2. It still
-wins at 256, but one matrix costs as much as a register full, and that grows with n."""
+"""Largest n for "lanes", by dtype. `scripts/bench.py tune` measures both drivers; the table is in
+docs/benchmarks.md. The limit is not where "lapack" begins to win: one matrix costs "lanes" as much
+as a register full, and that grows with n."""
 
 
 def choose_driver(n: int, dtype: Any, device: Any = "cpu", vectors: bool = True) -> str:

@@ -21,4 +21,7 @@ def test_examples() -> None:
 
 def test_every_status_is_in_the_table() -> None:
     text = PAGE.read_text()
-    assert all(f"`{s.name}`" in text and str(s.value) in text for s in Status)
+    table = {int(v): name for v, name in re.findall(r"^\| (\d) \| `(\w+)` \|", text, re.MULTILINE)}
+    # the others are the pipeline's: no matrix gets them here
+    elsewhere = {Status.missing, Status.masked, Status.not_run}
+    assert table == {int(s): s.name for s in Status if s not in elsewhere}

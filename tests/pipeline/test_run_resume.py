@@ -26,6 +26,7 @@ from run_cases import (
 )
 
 from pipeline.errors import Misuse, StorageLost
+from pipeline.lease import read_latest
 from pipeline.ledger import Ledger, State
 from pipeline.sink import open_variable
 
@@ -297,6 +298,8 @@ def test_a_second_interrupt_leaves_at_once(slow: Path, tmp_path: Path, outputs: 
     child.send_signal(signal.SIGINT)
     child.communicate(timeout=20)
     assert child.returncode == 3
+    # it left without giving the lease back, which a stop after one signal does
+    assert read_latest(out / "run" / "state")[1] is not None
     command = ("plan.limit=20", f"source.path={slow}", f"sink.path={out}", *SLOW)
     again = start_cli("run", *command, "cluster=threads", cwd=tmp_path)
     assert again.wait(timeout=120) == 0  # the dead holder's lease is no obstacle
