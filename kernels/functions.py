@@ -74,7 +74,7 @@ def _apply(a: Any, scalar: Scalar, eps: float | None, hermitian: str) -> Any:
     if isinstance(a, torch.Tensor) and is_followed(a):
         if torch.compiler.is_compiling():
             return torch.ops.eigenstream.matrix_function(a, *options)[0]
-        return _Apply.apply(a, *options)[0]  # type: ignore[no-untyped-call]
+        return _Apply.apply(a, *options)[0]  # type: ignore[no-untyped-call]  # torch's
     if isinstance(a, torch.Tensor):
         return _run(a, *options)[0]
     stack = as_matrices(a, "kernels")
@@ -227,7 +227,7 @@ def _derive(a: Tensor, values: Tensor, vectors: Tensor, g: Tensor, *rest: Any) -
     if torch.compiler.is_compiling():
         out: Tensor = torch.ops.eigenstream.frechet(a, values, vectors, g, *rest)
         return out
-    return _Frechet.apply(a, values, vectors, g, *rest)  # type: ignore[no-any-return,no-untyped-call]
+    return _Frechet.apply(a, values, vectors, g, *rest)  # type: ignore[no-any-return,no-untyped-call]  # torch's
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -281,7 +281,7 @@ class _Apply(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> tuple[Any, Any]:
-        out = _Apply.apply(*to_front(info, in_dims, *args))  # type: ignore[no-untyped-call]
+        out = _Apply.apply(*to_front(info, in_dims, *args))  # type: ignore[no-untyped-call]  # torch's
         return out, (0, 0, 0)
 
 
@@ -316,4 +316,4 @@ class _Frechet(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> tuple[Any, Any]:
-        return _Frechet.apply(*to_front(info, in_dims, *args)), 0  # type: ignore[no-untyped-call]
+        return _Frechet.apply(*to_front(info, in_dims, *args)), 0  # type: ignore[no-untyped-call]  # torch's

@@ -117,7 +117,7 @@ def _guard(x: Tensor, special: Tensor) -> Tensor:
     if torch.compiler.is_compiling():
         zeros: Tensor = torch.ops.eigenstream.guard(x, special)
         return zeros
-    return _Guard.apply(x, special)  # type: ignore[no-any-return,no-untyped-call]
+    return _Guard.apply(x, special)  # type: ignore[no-any-return,no-untyped-call]  # torch's
 
 
 def _reached(x: Tensor, special: Tensor) -> Tensor:
@@ -153,7 +153,7 @@ class _Guard(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: Any, x: Tensor, special: Tensor) -> tuple[Tensor, int]:
         x, special = to_front(info, in_dims, x, special)
-        return _Guard.apply(x, special), 0  # type: ignore[no-untyped-call]
+        return _Guard.apply(x, special), 0  # type: ignore[no-untyped-call]  # torch's
 
 
 def to_front(info: Any, in_dims: Any, *args: Any) -> list[Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.autograd import forward_ad
-from torch.linalg import LinAlgError  # type: ignore[attr-defined]
+from torch.linalg import LinAlgError  # type: ignore[attr-defined]  # not in torch's stubs
 
 from kernels import degenerate, gradients
 from kernels.arguments import Array, check_subset, check_width
@@ -66,7 +66,7 @@ def eigh(a: Tensor, vectors: bool, subset: Any, broaden: Any, options: tuple[Any
     elif graph:
         found = ops.eigh(a, *options, width)
     else:
-        found = _Eigh.apply(a, *options, width)  # type: ignore[no-untyped-call]
+        found = _Eigh.apply(a, *options, width)  # type: ignore[no-untyped-call]  # torch's
     values, v, residual, status = found
     if subset is not None:
         part = check_subset(subset, a.shape[-1])
@@ -223,11 +223,11 @@ class _Eigh(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> tuple[Any, Any]:
-        out = _Eigh.apply(*to_front(info, in_dims, *args))  # type: ignore[no-untyped-call]
+        out = _Eigh.apply(*to_front(info, in_dims, *args))  # type: ignore[no-untyped-call]  # torch's
         return out, (0, 0, 0, 0)
 
 
-# torch asks for it at every call
+# torch asks for it at every call, and takes a function's attribute for the answer
 _Eigh.forward.__signature__ = inspect.signature(_Eigh.forward)  # type: ignore[attr-defined]
 
 

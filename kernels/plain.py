@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.linalg import LinAlgError  # type: ignore[attr-defined]
+from torch.linalg import LinAlgError  # type: ignore[attr-defined]  # not in torch's stubs
 
 from kernels.arguments import Array
 
@@ -94,6 +94,7 @@ def lanes_sets() -> list[str]:
 
 
 def lanes(*arguments: Any) -> None:
+    """Named for `kernels.primitives` only: with no set in `lanes_sets` nothing chooses it."""
     raise NotImplementedError("the lanes driver needs the compiled module kernels._core")
 
 

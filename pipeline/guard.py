@@ -67,7 +67,7 @@ def run_many(members: Sequence[Member], run_one: Callable[[Member], int]) -> int
     worst = 0
     for number, member in enumerate(members, start=1):
         print(f"eigenstream: run {number} of {len(members)}", file=sys.stderr)
-        code = guard(lambda member=member: run_one(member))  # type: ignore[misc]
+        code = guard(lambda member=member: run_one(member))  # type: ignore[misc]  # bound now
         worst = max(worst, code)
         if code == INTERRUPTED:
             left = len(members) - number

@@ -58,7 +58,7 @@ def list_keys() -> dict[str, Key]:
         hints = get_type_hints(kind)
         for f in fields(kind):
             plain = f.default_factory is NO_DEFAULT
-            default = f.default if plain else f.default_factory()  # type: ignore[operator]
+            default = f.default if plain else f.default_factory()  # type: ignore[operator]  # see plain
             words, meaning = about[f.name]
             name = f"{group}.{f.name}"
             keys[name] = Key(name, hints[f.name], words, show_default(default), meaning)

@@ -34,7 +34,7 @@ def stack(count: int, n: int, dtype: torch.dtype = torch.float64) -> Any:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.complex128])
 def test_opcheck(dtype: torch.dtype, count: int) -> None:
     a = stack(count, 3, dtype)
-    check: Any = torch.library.opcheck  # type: ignore[attr-defined]
+    check: Any = torch.library.opcheck  # type: ignore[attr-defined]  # not in its stubs
     check(OPS.eigh, (a, *OPTIONS))
     check(OPS.eigvalsh, (a.clone().requires_grad_(), *OPTIONS))
     if not dtype.is_complex:  # opcheck's own loss depends on phases
@@ -42,7 +42,7 @@ def test_opcheck(dtype: torch.dtype, count: int) -> None:
 
 
 def test_opcheck_of_the_others() -> None:
-    check: Any = torch.library.opcheck  # type: ignore[attr-defined]
+    check: Any = torch.library.opcheck  # type: ignore[attr-defined]  # not in its stubs
     a = stack(2, 3, torch.complex128)
     found = kernels.eigh(a)
     flag = torch.zeros(2, dtype=torch.bool)
