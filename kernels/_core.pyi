@@ -49,12 +49,14 @@ def lanes(
     residual: npt.NDArray[np.float32],
     status: npt.NDArray[np.uint8],
     isa: str,
+    threads: int,
 ) -> None:
     """Scan, solve and prove each matrix, one in each SIMD lane, with the instructions `isa`.
 
     `tolerance`: of the defect, looked at where `triangle` is 2. `x`: the probe (2, n), or None for
     no proof. `sweeps` times n is the most QR sweeps. What is not ok or unchecked holds NaN; its
-    status says nonfinite, not_hermitian or failed. The outputs are C-contiguous.
+    status says nonfinite, not_hermitian or failed. The outputs are C-contiguous. `threads` share
+    the matrices, as far as there is work for them.
     """
 
 def lanes_sets() -> list[str]:

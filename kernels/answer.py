@@ -1,17 +1,27 @@
-"""What the solvers pass on: the options of a call, and the arrays that its answer goes into."""
+"""What the solvers pass on: what a caller chose, what that means for a stack, and the answer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernels.arguments import Array, Stack
+from kernels.arguments import Array, Check, Hermitian, Stack
 
 
-@dataclass(frozen=True)
-class Options:
+class Choices(NamedTuple):
+    """How `kernels.eigh` was asked to solve; not yet checked."""
+
+    hermitian: Hermitian = "lower"
+    hermitian_tol: float | None = None
+    driver: str = "auto"
+    check: Check = "probe"
+    repair: bool = True
+    threads: int | None = None
+
+
+class Options(NamedTuple):
     """How a stack is solved, resolved and checked."""
 
     triangle: int
@@ -20,6 +30,7 @@ class Options:
     repair: bool
     pairs: slice
     driver: str
+    threads: int  # that share a piece, where the driver has its own
 
 
 @dataclass(frozen=True)

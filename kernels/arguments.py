@@ -16,6 +16,7 @@ import torch
 Array = npt.NDArray[Any]
 DTYPES = ("float32", "float64", "complex64", "complex128")
 _TORCH_DTYPES = {torch.float32, torch.float64, torch.complex64, torch.complex128}
+_CPU = torch.device("cpu")
 CHUNK_BYTES = 512 * 1024
 """Matrices solved together: small enough for a core's cache, large enough to hide Python."""
 SHARE_BYTES = 64 * 1024
@@ -35,6 +36,7 @@ class Stack:
     conjugate: bool
     device: torch.device | None  # None: numpy
     near: bool = field(init=False)  # on the CPU
+    in_place: bool = field(init=False)  # pieces are views
     batch: tuple[int, ...] = field(init=False)
     item: tuple[int, ...] = field(init=False)
     count: int = field(init=False)
@@ -43,7 +45,8 @@ class Stack:
     def __post_init__(self) -> None:
         shape, dtype, batch = self.array.shape, self.array.dtype, self.array.ndim - self.trailing
         self.__dict__.update(
-            near=self.device is None or self.device.type == "cpu",
+            near=self.device is None or self.device == _CPU,
+            in_place=not self.conjugate and dtype.isnative and _is_flat(self.array, self.trailing),
             batch=shape[:batch],
             item=shape[batch:],
             count=math.prod(shape[:batch]),
@@ -52,6 +55,8 @@ class Stack:
 
     def take(self, start: int, stop: int) -> Array:
         """Items start to stop of the batch in C order, native and aligned; a view if it can be."""
+        if self.in_place:
+            return self.array.reshape(self.count, *self.item)[start:stop]
         if _merges(self.array, self.trailing):
             piece = self.array.reshape(self.count, *self.item)[start:stop]
         else:
@@ -73,6 +78,13 @@ class Stack:
         if self.device is None:
             return result
         return torch.from_numpy(result) if self.near else torch.from_numpy(result).to(self.device)
+
+
+def _is_flat(array: Array, trailing: int) -> bool:
+    """Whether the C++ kernels can address the batch, flattened, where it lies."""
+    flags = array.flags
+    plain = flags.c_contiguous and flags.aligned  # most are, and asking costs nothing
+    return plain or (_readable(array) and _merges(array, trailing))
 
 
 def _merges(array: Array, trailing: int) -> bool:
@@ -127,14 +139,13 @@ def _read_tensor(a: torch.Tensor, name: str) -> tuple[Array, bool, torch.device]
             f"{name}: got shape {tuple(a.shape)} and dtype {a.dtype}, expected "
             f"{', '.join(DTYPES)}; convert with a.to(torch.float64)"
         )
-    plain = a.detach()
+    plain = a.detach() if a.requires_grad else a
     if plain.is_neg():
         plain = plain.resolve_neg()
     conjugate = plain.is_conj()
     if conjugate:
         plain = plain.conj()
-    device = a.device
-    return (plain if device.type == "cpu" else plain.cpu()).numpy(), conjugate, device
+    return (plain if a.is_cpu else plain.cpu()).numpy(), conjugate, a.device
 
 
 def as_matrices(a: Any, name: str) -> Stack:

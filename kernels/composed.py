@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from kernels import operators
+from kernels.answer import Choices
 from kernels.result import Eigen, Status
 
 Tensor = torch.Tensor
@@ -29,27 +30,28 @@ def eigh(
     vectors: bool,
     subset: Any,
     degenerate: Any,
-    options: tuple[Any, ...],
+    choices: Choices,
 ) -> Eigen:
-    """`kernels.eigh` with `b`; `options` as `kernels.operators.eigh` takes them."""
-    hermitian, tolerance, *rest = options
+    """`kernels.eigh` with `b`."""
     b = b.to(torch.promote_types(a.dtype, b.dtype))
     if b.dtype != a.dtype or a.shape[-2:] != b.shape[-2:]:
         raise ValueError(
             f"kernels.eigh: got b of {tuple(b.shape)} and {b.dtype} for a of {tuple(a.shape)} and "
             f"{a.dtype}, expected (..., {a.shape[-1]}, {a.shape[-1]}) of a dtype that a holds"
         )
-    if hermitian == "strict" and tolerance is None:
-        tolerance = 100 * a.shape[-1] * torch.finfo(a.dtype).eps
     skew = torch.zeros((), dtype=torch.bool, device=a.device)
-    if hermitian == "strict":
+    if choices.hermitian == "strict":
+        tolerance = choices.hermitian_tol
+        if tolerance is None:
+            tolerance = 100 * a.shape[-1] * torch.finfo(a.dtype).eps
         skew = (_defect(a) > tolerance) | (_defect(b) > tolerance)
-    a, b = _mend(a, hermitian), _mend(b, hermitian)
+    a, b = _mend(a, choices.hermitian), _mend(b, choices.hermitian)
     lower, info = torch.linalg.cholesky_ex(b)
     definite = info == 0
     half = torch.linalg.solve_triangular(lower, a, upper=False)
     c = torch.linalg.solve_triangular(lower, half.mH, upper=False).mH
-    found = operators.eigh(c, vectors, subset, degenerate, ("average", None, *rest))
+    reduced = choices._replace(hermitian="average", hermitian_tol=None)
+    found = operators.eigh(c, vectors, subset, degenerate, reduced)
     values, v, residual, status = found
     finite = (torch.isfinite(a).all(-1) & torch.isfinite(b).all(-1)).all(-1)
     status = torch.where(definite, status, int(Status.not_positive_definite))

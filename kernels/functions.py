@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 
-from kernels import degenerate
+from kernels import batch, degenerate
+from kernels.answer import Choices
 from kernels.arguments import Hermitian, as_matrices
 from kernels.divided import Scalar
 from kernels.gradients import define, hermitian_part, is_nonzero, is_wrapped, to_front
 from kernels.operators import is_followed, refuse_forward_twice
-from kernels.solve import solve_stack
 
 Tensor = torch.Tensor
 
@@ -67,7 +67,7 @@ def sqrtm(a: Any, eps: float | None = None, *, hermitian: Hermitian = "lower") -
     return _apply(a, Scalar("power", 0.5), eps, hermitian)
 
 
-def _apply(a: Any, scalar: Scalar, eps: float | None, hermitian: str) -> Any:
+def _apply(a: Any, scalar: Scalar, eps: float | None, hermitian: Hermitian) -> Any:
     if eps is not None and not 0 <= eps < 1:
         raise ValueError(f"eps: got {eps!r}, expected 0 <= eps < 1, or None")
     options = hermitian, *scalar, eps
@@ -83,20 +83,10 @@ def _apply(a: Any, scalar: Scalar, eps: float | None, hermitian: str) -> Any:
 
 
 def _run(
-    a: Tensor, hermitian: str, name: str, p: float, eps: float | None
+    a: Tensor, hermitian: Hermitian, name: str, p: float, eps: float | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """f(A) and the eigenvalues and vectors it was made of."""
-    found = solve_stack(
-        a.detach(),
-        vectors=True,
-        subset=None,
-        hermitian=hermitian,
-        hermitian_tol=None,
-        driver="auto",
-        check="probe",
-        repair=True,
-        threads=None,
-    )
+    found = batch.solve(a.detach(), Choices(hermitian))
     scalar, v = Scalar(name, p), found.vectors
     with torch.no_grad():
         f = scalar.apply(_domain(found.values, scalar, eps)[0])

@@ -54,6 +54,8 @@ def reduce(a: Array, b: Array, triangle: int, skip: Array, *, prove: bool = True
 def restore(found: Reduction, values: Array, vectors: Array | None) -> None:
     """Turn the values and vectors of C, in place, into those of the pencil."""
     primitives.pencil_back(found.factor, found.power_a, found.power_b, values, vectors)
+    if vectors is not None:
+        primitives.gauge(vectors)
 
 
 def to_reduced(found: Reduction, values: Array) -> Array:
@@ -105,6 +107,7 @@ def solve_again(a: Array, b: Array, triangle: int) -> tuple[Array, Array]:
             continue
         with np.errstate(over="ignore", under="ignore"):
             values[row], vectors[row] = np.ldexp(w, p - q), _scaled(v, -q // 2)
+    primitives.gauge(vectors)
     return values, vectors
 
 
@@ -142,7 +145,7 @@ def solve_piece(
     found = reduce(a, b, options.triangle, skip, prove=inner_check != "off")
     answer.status[~skip & ~found.definite] = Status.not_positive_definite
     tried = answer.status == Status.unchecked
-    inner = replace(options, triangle=primitives.LOWER, tolerance=np.inf, check=inner_check)
+    inner = options._replace(triangle=primitives.LOWER, tolerance=np.inf, check=inner_check)
     part = replace(answer, residual=np.empty_like(answer.residual), status=answer.status.copy())
     solve(found.matrices, inner, part)
     restore(found, answer.values, answer.vectors)

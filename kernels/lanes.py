@@ -29,6 +29,7 @@ def solve(
     probe: bool,
     isa: str | None = None,
     sweeps: int = SWEEPS,
+    threads: int = 1,
 ) -> None:
     """Solve (count, n, n) into contiguous `values` and `vectors`, and write residual and status.
 
@@ -46,10 +47,11 @@ def solve(
         One of SETS; None: the widest.
     sweeps : int
         Where this many times n do not suffice, the status is failed.
+    threads : int
+        Threads that share the matrices, as far as there is work for them.
     """
     n = a.shape[-1]
     x = probe_vector(n, a.dtype.kind == "c") if probe else None
     isa = isa or SETS[0]
-    primitives.lanes(
-        a, triangle, tolerance, values, vectors, x, THRESHOLD, sweeps, residual, status, isa
-    )
+    to = residual, status, isa, threads
+    primitives.lanes(a, triangle, tolerance, values, vectors, x, THRESHOLD, sweeps, *to)

@@ -90,6 +90,8 @@ def solve(
 ) -> Array:
     """Solve (count, n, n) into `values` and `vectors`; NaN where skipped or failed.
 
+    The largest component of each vector is made real and positive (see `kernels.fix_gauge`).
+
     Divide and conquer (?syevd, ?heevd) in the precision of `a`. With `repair` another route:
     double precision for single, QL iteration (?syev, ?heev) for double.
 
@@ -116,4 +118,6 @@ def solve(
             vectors,
             failed,
         )
+    if vectors is not None:
+        primitives.gauge(vectors)
     return failed

@@ -15,7 +15,8 @@ import torch
 from torch.autograd import forward_ad
 from torch.linalg import LinAlgError  # type: ignore[attr-defined]  # not in torch's stubs
 
-from kernels import degenerate, gradients
+from kernels import batch, degenerate, gradients
+from kernels.answer import Choices
 from kernels.arguments import Array, check_subset, check_width
 from kernels.gradients import define, is_wrapped, to_front
 from kernels.residual import verify
@@ -51,8 +52,8 @@ def refuse_forward_twice() -> None:
         )
 
 
-def eigh(a: Tensor, vectors: bool, subset: Any, broaden: Any, options: tuple[Any, ...]) -> Eigen:
-    """`kernels.eigh` of a tensor that is followed; `options` as the operators take them."""
+def eigh(a: Tensor, vectors: bool, subset: Any, broaden: Any, choices: Choices) -> Eigen:
+    """`kernels.eigh` of a tensor that is followed."""
     if not a.is_floating_point() and not a.is_complex():
         raise ValueError(f"kernels.eigh: got dtype {a.dtype}, expected float32 or more")
     width = check_width(broaden, a.dtype)
@@ -61,12 +62,12 @@ def eigh(a: Tensor, vectors: bool, subset: Any, broaden: Any, options: tuple[Any
     found: tuple[Tensor, ...]
     derived = (a.requires_grad and torch.is_grad_enabled()) or not (graph or _is_batched_only())
     if not vectors and not derived:
-        values, residual, status = ops.eigvalsh(a, *options, width)
+        values, residual, status = ops.eigvalsh(a, *choices, width)
         found = values, values, residual, status
     elif graph:
-        found = ops.eigh(a, *options, width)
+        found = ops.eigh(a, *choices, width)
     else:
-        found = _Eigh.apply(a, *options, width)  # type: ignore[no-untyped-call]  # torch's
+        found = _Eigh.apply(a, *choices, width)  # type: ignore[no-untyped-call]  # torch's
     values, v, residual, status = found
     if subset is not None:
         part = check_subset(subset, a.shape[-1])
@@ -92,34 +93,18 @@ def raise_for(status: Tensor) -> None:
         )
 
 
-def _solve(a: Any, vectors: bool, options: tuple[Any, ...]) -> Eigen:
-    from kernels.solve import solve_stack
-
-    hermitian, tolerance, driver, check, repair, threads = options
-    return solve_stack(
-        a,
-        vectors=vectors,
-        subset=None,
-        hermitian=hermitian,
-        hermitian_tol=tolerance,
-        driver=driver,
-        check=check,
-        repair=repair,
-        threads=threads,
-    )
-
-
 def _run_eigh(a: Tensor, *options: Any) -> tuple[Tensor, ...]:
     """All pairs; the bases of equal eigenvalues turned as `degenerate.turn` says."""
     matrices = a.detach().cpu().resolve_conj().resolve_neg().numpy()  # the solver's own kind
-    values, vectors, residual, status = _solve(matrices, True, options[:-1])
-    n, check = a.shape[-1], options[3]
+    choices = Choices(*options[:-1])
+    values, vectors, residual, status = batch.solve(matrices, choices)
+    n = a.shape[-1]
     if n > 1:
         flat = values.reshape(-1, n), vectors.reshape(-1, n, n)
         rows = degenerate.turn(*flat)
-        if rows and check != "off":
-            picked = _mended(matrices.reshape(-1, n, n)[rows], options[0])
-            again = verify(picked, *(x[rows] for x in flat), mode=check)
+        if rows and choices.check != "off":
+            picked = _mended(matrices.reshape(-1, n, n)[rows], choices.hermitian)
+            again = verify(picked, *(x[rows] for x in flat), mode=choices.check)
             residual = residual.copy()
             residual.reshape(-1)[rows] = again
     found = (torch.from_numpy(np.asarray(x)) for x in (values, vectors, residual, status))
@@ -135,7 +120,7 @@ def _mended(matrices: Array, hermitian: str) -> Array:
 
 
 def _run_eigvalsh(a: Tensor, *options: Any) -> tuple[Tensor, ...]:
-    found = _solve(a, False, options[:-1])
+    found = batch.solve(a, Choices(*options[:-1]), vectors=False)
     return found.values, found.residual, found.status
 
 

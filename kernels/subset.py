@@ -51,6 +51,7 @@ def solve(
     values[failed] = np.nan
     if vectors is not None:
         vectors[failed] = np.nan
+        primitives.gauge(vectors)
     return form
 
 

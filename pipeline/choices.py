@@ -48,9 +48,10 @@ class Check(StrEnum):
 
 
 class Gauge(StrEnum):
-    """How the free phase of each eigenvector is fixed."""
+    """How the freedom of the eigenvectors is fixed."""
 
     phase = "phase"
+    cluster = "cluster"
     none = "none"
 
 

@@ -111,8 +111,10 @@ class SolveConfig:
         Largest max|A - A^H| / max|A| that `strict` accepts, without unit; null: 100 n eps.
     check : probe | full | off
         Proof of each result: by one probe vector, by the whole residual, or none.
-    gauge : phase | none
-        Fix the phase of each eigenvector, or leave it as the solver returns it.
+    gauge : phase | cluster | none
+        `phase`: the largest component of each eigenvector is real and positive; `cluster`: and
+        equal eigenvalues get a basis that depends on their span alone (whole clusters only: a
+        subset may cut one); `none`: no promise.
     """
 
     vectors: bool = False

@@ -17,6 +17,7 @@ VERBS = {
     "tune": "each driver against the others: the figures behind choose_driver",
     "subset": "a few pairs against the whole spectrum: the figures behind kernels.subset.is_few",
     "generalized": "A x = lambda B x against scipy in a loop",
+    "call": "what one call costs, whatever it has to solve",
     "probe": "injected errors that the probe misses, honest matrices that it alarms at",
 }
 HANDICAPS = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")

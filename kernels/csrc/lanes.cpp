@@ -5,7 +5,11 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <atomic>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 namespace kernels {
@@ -50,10 +54,36 @@ LanesSet find_lanes(const std::string& name) {
   return nullptr;
 }
 
+// How many of `asked` threads are worth starting: each takes some 20 to 50 microseconds to come.
+int count_threads(int asked, double n, double count) {
+  const double seconds = 0.25e-9 * (n + 5) * (n + 5) * (n + 5) * count; // as measured, roughly
+  return std::max(1, std::min(asked, static_cast<int>(seconds / 50e-6)));
+}
+
+// False: out of memory. With fewer threads than asked for where the system has no more.
+bool solve_together(LanesSet solve, LanesTask task) {
+  std::int64_t next = 0;
+  task.next = &next;
+  std::atomic<bool> enough = true;
+  const auto work = [&] {
+    const DefaultArithmetic arithmetic;
+    if (!solve(task)) enough = false;
+  };
+  std::vector<std::thread> others;
+  try {
+    others.reserve(static_cast<std::size_t>(task.threads));
+    for (int k = 1; k < task.threads; ++k) others.emplace_back(work);
+  } catch (const std::system_error&) {
+  }
+  work();
+  for (std::thread& other : others) other.join();
+  return enough;
+}
+
 void lanes_stack(const Stack& a, int triangle, double tolerance, nb::ndarray<nb::ndim<2>, nb::device::cpu, nb::c_contig> values,
                  std::optional<nb::ndarray<nb::ndim<3>, nb::device::cpu, nb::c_contig>> vectors,
                  std::optional<nb::ndarray<const double, nb::ndim<2>, nb::c_contig>> x, double threshold, int sweeps,
-                 EachOut<float> residual, EachOut<std::uint8_t> status, const std::string& set) {
+                 EachOut<float> residual, EachOut<std::uint8_t> status, const std::string& set, int threads) {
   const std::size_t count = a.shape(0), n = a.shape(1);
   require(n > 0 && a.shape(2) == n && n <= largest, "matrices must be square, 1 <= n <= 256");
   require(values.shape(0) == count && values.shape(1) == n && residual.shape(0) == count && status.shape(0) == count,
@@ -70,12 +100,12 @@ void lanes_stack(const Stack& a, int triangle, double tolerance, nb::ndarray<nb:
     const LanesTask task{std::is_same_v<Real<T>, float>, is_complex<T>, static_cast<std::int64_t>(n),
                          static_cast<std::int64_t>(count), a.data(), a.stride(0), a.stride(1), a.stride(2), triangle,
                          tolerance, values.data(), vectors ? vectors->data() : nullptr, x ? x->data() : nullptr,
-                         x ? x->data() + n : nullptr, threshold, sweeps, residual.data(), status.data()};
+                         x ? x->data() + n : nullptr, threshold, sweeps, residual.data(), status.data(), nullptr,
+                         count_threads(threads, static_cast<double>(n), static_cast<double>(count))};
     bool enough;
     {
       nb::gil_scoped_release release;
-      const DefaultArithmetic arithmetic;
-      enough = solve(task);
+      enough = solve_together(solve, task);
     }
     if (!enough) throw std::bad_alloc();
   });
@@ -87,7 +117,7 @@ void bind_lanes(nb::module_& m) {
   using nb::arg;
   m.def("lanes", &lanes_stack, arg("a"), arg("triangle"), arg("tolerance"), arg("values").noconvert(),
         arg("vectors").noconvert().none(), arg("x").none(), arg("threshold"), arg("sweeps"),
-        arg("residual").noconvert(), arg("status").noconvert(), arg("isa"));
+        arg("residual").noconvert(), arg("status").noconvert(), arg("isa"), arg("threads"));
   m.def("lanes_sets", &lanes_sets);
 }
 

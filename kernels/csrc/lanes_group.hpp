@@ -3,7 +3,9 @@
 
 #include <cstdlib>
 
+#include "lanes_columns.hpp"
 #include "lanes_iterate.hpp"
+#include "lanes_order.hpp"
 #include "lanes_probe.hpp"
 #include "lanes_rotate.hpp"
 
@@ -43,7 +45,8 @@ public:
 
   bool run() {
     if (!allocate()) return false;
-    for (std::int64_t first = 0; first < task_.count; first += size) solve(first);
+    for (Share share = Share::take(task_, size); share.first < share.stop; share = Share::take(task_, size))
+      for (std::int64_t first = share.first; first < share.stop; first += size) solve(first);
     return true;
   }
 
@@ -61,7 +64,10 @@ private:
     const std::size_t d = arena_.reserve<T>(n), e = arena_.reserve<T>(n), rank = arena_.reserve<T>(n);
     const std::size_t t = arena_.reserve<T>(capacity * n), s = arena_.reserve<T>(capacity * n);
     const std::size_t tau = arena_.reserve<E>(n), w = arena_.reserve<E>(n), y = arena_.reserve<E>(n);
-    const std::size_t work = arena_.reserve<X>(5 * n), order = arena_.reserve<int>(W * n), values = arena_.reserve<V>(n);
+    using Index = typename Order<R>::Index;
+    const std::size_t padded = static_cast<std::size_t>(Order<R>::pad(this->n()));
+    const std::size_t work = arena_.reserve<X>(5 * n), values = arena_.reserve<V>(n);
+    const std::size_t order = arena_.reserve<Index>(W * padded), row = arena_.reserve<V>(parts * padded);
     if (!arena_.allocate()) return false;
     for (int u = 0; u < U; ++u) {
       z_[u] = arena_.get<V>(z[u]);
@@ -70,7 +76,8 @@ private:
     a_ = arena_.get<E>(a), d_ = arena_.get<T>(d), e_ = arena_.get<T>(e), rank_ = arena_.get<T>(rank);
     t_ = arena_.get<T>(t), s_ = arena_.get<T>(s);
     tau_ = arena_.get<E>(tau), w_ = arena_.get<E>(w), y_ = arena_.get<E>(y);
-    work_ = arena_.get<X>(work), order_ = arena_.get<int>(order), values_ = arena_.get<V>(values);
+    work_ = arena_.get<X>(work), values_ = arena_.get<V>(values);
+    order_ = arena_.get<Index>(order), row_ = arena_.get<R>(row);
     return true;
   }
 
@@ -85,7 +92,8 @@ private:
       const Pack<E> pack{task_, {gather<R>(task_, first + u * W, parts, z_[u]), n()}};
       found_[u] = pack.scan();
       pack.place(found_[u], a_, ld_, task_.xr ? kept_[u] : nullptr);
-      const Tridiagonal<E> reduction{n(), ld_, a_, tau_, w_, y_, part(d_, u), part(e_, u), U};
+      Traffic traffic = expect(first + u * W);
+      const Tridiagonal<E> reduction{n(), ld_, a_, tau_, w_, y_, part(d_, u), part(e_, u), U, &traffic};
       reduction.reduce();
       if (wanted_) Accumulate<E>{reduction, z_[u], ld_}.form();
     }
@@ -94,15 +102,28 @@ private:
     for (int u = 0; u < U && first + u * W < task_.count; ++u) finish(first + u * W, u);
   }
 
+  // The register's matrices in the next group, and the vectors of those in this one, unless a group
+  // would push itself out of the cache
+  Traffic expect(std::int64_t first) const {
+    const std::int64_t bytes = std::int64_t{n()} * n() * static_cast<std::int64_t>(sizeof(E)) / W;
+    Traffic traffic{{nullptr, 0, 1}, {nullptr, 0, 1}};
+    if (bytes * size > 128 * 1024) return traffic;
+    if (first + size + W <= task_.count && task_.a_stride == n() * n())
+      traffic.in = {static_cast<const char*>(task_.a) + (first + size) * bytes, W * bytes, n()};
+    if (wanted_ && first + W <= task_.count)
+      traffic.out = {static_cast<const char*>(task_.vectors) + first * bytes, W * bytes, n()};
+    return traffic;
+  }
+
   auto iterate() {
     if constexpr (N > 0) {
       T d[N], e[N];
       for (int i = 0; i < N; ++i) d[i] = d_[i], e[i] = e_[i];
-      const auto unfinished = iterate(Iteration<T, N>{N, d, e, t_, s_, range_, capacity, N - 1});
+      const auto unfinished = iterate(Iteration<T, N>{N, d, e, t_, s_, range_, capacity});
       for (int i = 0; i < N; ++i) d_[i] = d[i];
       return unfinished;
     } else {
-      return iterate(Iteration<T>{n(), d_, e_, t_, s_, range_, capacity, n() - 1});
+      return iterate(Iteration<T>{n(), d_, e_, t_, s_, range_, capacity});
     }
   }
 
@@ -149,22 +170,6 @@ private:
     }
   }
 
-  // Columns of unit length: a hundred rotations leave them some eps short or long.
-  void normalise(V* z) const {
-    int c = 0;
-    for (; c + 4 <= n(); c += 4) normalise<4>(z + c);
-    for (; c < n(); ++c) normalise<1>(z + c);
-  }
-  template <int J> KERNELS_INLINE void normalise(V* z) const {
-    V sum[J];
-    for (int b = 0; b < J; ++b) sum[b] = V(0);
-    for (int i = 0; i < parts * n(); ++i)
-      for (int b = 0; b < J; ++b) sum[b] = sum[b] + z[i * ld_ + b] * z[i * ld_ + b];
-    for (int b = 0; b < J; ++b) sum[b] = V(R(1.5)) - V(R(0.5)) * sum[b]; // 1 / sqrt near 1
-    for (int i = 0; i < parts * n(); ++i)
-      for (int b = 0; b < J; ++b) z[i * ld_ + b] = z[i * ld_ + b] * sum[b];
-  }
-
   // Values and columns in ascending order, by exchanges of neighbours
   void exchange(V* d, V* z) const {
     for (int end = N - 1; end > 0; --end)
@@ -184,12 +189,12 @@ private:
 
   void finish(std::int64_t first, int u) {
     const int lanes = first + W <= task_.count ? W : static_cast<int>(task_.count - first);
-    if (wanted_) normalise(z_[u]);
+    if (wanted_) Columns<R, is_complex>{z_[u], n(), ld_, found_[u].flipped}.finish();
     if constexpr (N > 0) exchange(part(d_, u), z_[u]);
     unscale(u);
     double residual[W] = {};
     if constexpr (N > 0) {
-      V values[N], vectors[N * N * parts];
+      V values[N], vectors[N * N * parts] = {};
       for (int k = 0; k < N; ++k) values[k] = part(d_, u)[k * U];
       if (wanted_) unflip(u, vectors);
       if (task_.xr) prove(u, vectors, values, residual);
@@ -244,7 +249,7 @@ private:
   }
 
   // Components in the order of the input's rows, -0 made 0
-  void unflip(int u, V* vectors) const {
+  KERNELS_INLINE void unflip(int u, V* vectors) const {
     for (int i = 0; i < N; ++i)
       for (int q = 0; q < parts; ++q)
         for (int k = 0; k < N; ++k) {
@@ -281,22 +286,21 @@ private:
   // Each lane's answer in ascending order. Row after row of Q for all lanes, so that it passes through
   // the cache once.
   void write(std::int64_t first, int u, int lanes) {
-    const R *d = reinterpret_cast<const R*>(part(d_, u)), *rank = reinterpret_cast<const R*>(part(rank_, u));
+    const Order<R> order{order_, n(), Order<R>::pad(n())};
+    order.fill(part(rank_, u), U);
     R* values = static_cast<R*>(task_.values) + first * n();
-    const std::int64_t whole = std::int64_t{n()} * n() * parts;
     for (int w = 0; w < lanes; ++w)
-      for (int k = 0; k < n(); ++k) {
-        order_[w * n() + k] = static_cast<int>(rank[k * size + w]);
-        values[w * n() + order_[w * n() + k]] = d[k * size + w];
-      }
-    for (int i = 0; wanted_ && i < parts * n(); ++i)
+      for (int k = 0; k < n(); ++k) values[w * n() + k] = part(d_, u)[order.source[w * order.padded + k] * U].raw[w];
+    if (!wanted_) return;
+    const Rows<parts, R> rows{order, row_};
+    const std::int64_t whole = std::int64_t{n()} * n() * parts;
+    for (int i = 0; i < n(); ++i) {
+      rows.load_row(z_[u] + i * parts * ld_, ld_);
       for (int w = 0; w < lanes; ++w) {
-        const int row = lane(found_[u].flipped, w) ? n() - 1 - i / parts : i / parts;
-        R* out = static_cast<R*>(task_.vectors) + (first + w) * whole + row * n() * parts + i % parts;
-        const R* z = reinterpret_cast<const R*>(z_[u] + i * ld_) + w;
-        const int* order = order_ + w * n();
-        for (int k = 0; k < n(); ++k) out[order[k] * parts] = z[k * W] + R(0); // -0 becomes 0
+        const int row = lane(found_[u].flipped, w) ? n() - 1 - i : i;
+        rows.store_row(w, static_cast<R*>(task_.vectors) + (first + w) * whole + row * n() * parts);
       }
+    }
   }
 
   void clear(std::int64_t b) {
@@ -309,11 +313,12 @@ private:
 
   const LanesTask& task_;
   int size_, ld_;
-  int* order_;
   bool wanted_;
   Arena arena_;
   E *a_, *kept_[U];
   V *z_[U], *values_;
+  R* row_; // of each lane
+  typename Order<R>::Index* order_;
   T *d_, *e_, *rank_, *t_, *s_;
   E *tau_, *w_, *y_;
   X* work_;
@@ -327,8 +332,8 @@ template <class E> bool solve_all(const LanesTask& task) {
   if (task.n == 2) return Group<E, 2, 2>(task).run();
   if (task.n == 3) return Group<E, 2, 3>(task).run();
   if (task.n == 4) return Group<E, 2, 4>(task).run();
-  if (task.n <= 32 || !task.vectors) return Group<E, 2>(task).run();
-  return Group<E, 1>(task).run();
+  const int two = !task.vectors ? 256 : Element<E>::is_complex ? 20 : 32; // beyond, two leave the cache
+  return task.n <= two ? Group<E, 2>(task).run() : Group<E, 1>(task).run();
 }
 
 } // namespace

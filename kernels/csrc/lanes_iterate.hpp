@@ -24,13 +24,16 @@ template <class V, int N = 0> struct Iteration {
   int capacity; // sweeps that fit
   int bound;    // no lane has anything left at or beyond this row
 
+  Iteration(int size, V* d, V* e, V* t, V* s, int* range, int capacity)
+      : size(size), d(d), e(e), t(t), s(s), range(range), capacity(capacity), bound(size - 1) {}
+
   // Sweep until no lane has anything left or the space or `sweeps` is used up; how many were done.
   // `left`: whether there may be more to do.
   template <bool save> KERNELS_INLINE int run(int sweeps, bool& left) {
     int done = 0;
     left = true;
     for (; done < sweeps && (!save || done < capacity); ++done) {
-      const Block block = search();
+      if (N > 0 || !known) block = search();
       V *tangents = t + done * n(), *sines = s + done * n();
       if (!any(block.active)) {
         left = false;
@@ -38,11 +41,12 @@ template <class V, int N = 0> struct Iteration {
         break;
       }
       if constexpr (N > 0) {
-        shrinking<save, N>(block, tangents, sines);
+        shrinking<save, N>(tangents, sines);
       } else {
         const int first = n() - most(select(block.active, V(R(n())) - block.lo, V(0)));
         bound = most(block.hi);
-        sweep<save, 0>(block, first, bound, tangents, sines);
+        known = first == 0; // nothing lies before what the sweep looks at
+        sweep<save, 0>(first, bound, tangents, sines);
         if constexpr (save) range[2 * done] = first, range[2 * done + 1] = bound;
       }
     }
@@ -55,7 +59,6 @@ template <class V, int N = 0> struct Iteration {
     return N > 0 ? active | !(e[0] == V(0)) : active;
   }
 
-private:
   struct Block {
     M active;
     V lo, hi;                 // the block is rows lo to hi, both included; 0 and 0 where there is none
@@ -81,40 +84,53 @@ private:
   }
 
   // A sweep over as few rows as the lanes still need
-  template <bool save, int rows> KERNELS_INLINE void shrinking(const Block& block, V* tangents, V* sines) {
+  template <bool save, int rows> KERNELS_INLINE void shrinking(V* tangents, V* sines) {
     if constexpr (rows > 3)
       if (!any(block.active & (V(R(rows - 1)) <= block.hi))) {
-        shrinking<save, rows - 1>(block, tangents, sines);
+        shrinking<save, rows - 1>(tangents, sines);
         if constexpr (save) tangents[rows - 2] = sines[rows - 2] = V(0);
         return;
       }
-    sweep<save, rows>(block, 0, rows - 1, tangents, sines);
+    sweep<save, rows>(0, rows - 1, tangents, sines);
   }
 
   KERNELS_INLINE int n() const { return N > 0 ? N : size; }
 
-  KERNELS_INLINE Block search() {
-    const V tiny(Limits<R>::eps * Limits<R>::eps), floor(Limits<R>::floor), zero(0);
-    Block b{zero < zero, zero, zero, zero, zero, V(1)};
-    V start(0), row(0), di = d[0];
-    each<(N > 0 ? N - 1 : 0)>(0, bound, [&](int i) __attribute__((always_inline)) {
-      const V ei = e[i], dn = d[i + 1];
-      const M small = ei * ei <= (tiny * magnitude(di)) * magnitude(dn) + floor;
+  // Each lane's lowest block, found row by row. What is negligible becomes 0.
+  struct Search {
+    Block block{V(0) < V(0), V(0), V(0), V(0), V(0), V(1)};
+    V start, row;
+    explicit KERNELS_INLINE Search(int first) : start(R(first)), row(R(first)) {}
+
+    // The element between rows with these diagonals, which is given back. `waits`: it is in no block.
+    KERNELS_INLINE V look(V between, V above, V below, bool waits = false) {
+      const V tiny(Limits<R>::eps * Limits<R>::eps), floor(Limits<R>::floor);
+      const M small = between * between <= (tiny * magnitude(above)) * magnitude(below) + floor;
       const M big = !small;
-      const V begin = start, above = di;
+      const V begin = start;
       row = row + V(1);
-      e[i] = select(small, zero, ei);
       start = select(small, row, start);
+      if (!waits) {
+        block.active = block.active | big;
+        block.lo = select(big, begin, block.lo);
+        block.hi = select(big, row, block.hi);
+        block.above = select(big, above, block.above);
+        block.corner = select(big, below, block.corner);
+        block.between = select(big, between, block.between);
+      }
+      return select(small, V(0), between);
+    }
+  };
+
+  KERNELS_INLINE Block search() {
+    Search found(0);
+    V di = d[0];
+    each<(N > 0 ? N - 1 : 0)>(0, bound, [&](int i) __attribute__((always_inline)) {
+      const V dn = d[i + 1];
+      e[i] = found.look(e[i], di, dn, N > 0 && i == 0); // the last 2 x 2 block of all lanes together
       di = dn;
-      if (N > 0 && i == 0) return; // the last 2 x 2 block waits until all lanes have come to it
-      b.active = b.active | big;
-      b.lo = select(big, begin, b.lo);
-      b.hi = select(big, row, b.hi);
-      b.above = select(big, above, b.above);
-      b.corner = select(big, dn, b.corner);
-      b.between = select(big, ei, b.between);
     });
-    return b;
+    return found.block;
   }
 
   static KERNELS_INLINE V shift(const Block& b) {
@@ -123,44 +139,61 @@ private:
     return b.corner - b.between / (half + with_sign(length, half));
   }
 
-  template <bool save, int rows> KERNELS_INLINE void sweep(const Block& block, int first, int last, V* tangents, V* sines) const {
+  template <bool save, int rows> KERNELS_INLINE void sweep(int first, int last, V* tangents, V* sines) {
+    if (any(block.active & !(block.lo == V(R(first)))))
+      sweep<save, rows, true>(first, last, tangents, sines);
+    else
+      sweep<save, rows, false>(first, last, tangents, sines);
+  }
+
+  // Outside of a lane's block the sine is 0, and a step changes nothing, not even a bit: beyond it,
+  // since e is 0; before it, since sqrt(e^2) is |e|. apart: not all blocks begin in the first row.
+  // The next block is looked for on the way, while square roots and divisions are waited for.
+  template <bool save, int rows, bool apart>
+  KERNELS_INLINE void sweep(int first, int last, V* tangents, V* sines) {
     const V sigma = shift(block), zero(0), one(1), floor(Limits<R>::floor);
-    V g = zero, sine = one, cosine = one, p = zero;
-    V di = d[first];
+    V di = d[first], before = zero;
+    V g = apart ? zero : di - sigma, cosine = one, p = zero;
+    V sine = apart ? zero : select(block.active, one, zero);
     V row{R(first)};
+    [[maybe_unused]] Search found(first);
     each<(rows > 0 ? rows - 1 : 0)>(first, last, [&](int i) __attribute__((always_inline)) {
-      const M starts = row == block.lo, ends = block.active & (row == block.hi);
-      const M inside = block.active & (block.lo <= row) & (row < block.hi);
-      const M past = block.active & (block.lo < row) & (row <= block.hi);
       const V dn = d[i + 1], ei = e[i];
-      g = select(starts, di - sigma, g);
-      sine = select(starts, one, sine);
-      cosine = select(starts, one, cosine);
-      p = select(starts, zero, p);
+      [[maybe_unused]] const M starts = block.active & (row == block.lo);
+      if constexpr (apart) {
+        g = select(starts, di - sigma, g);
+        sine = select(starts, one, sine);
+        row = row + one;
+      }
       const V f = sine * ei, b = cosine * ei;
       const V square = f * f + g * g;
       const V r = with_sign(root(square), g); // so that the cosine is positive
-      const M whole = floor <= square;
-      const V inverse = select(whole, one / r, zero);
+      const V inverse = select(floor <= square, one / r, zero);
       sine = f * inverse;
-      cosine = select(whole, g * inverse, one);
-      if (i > first) e[i - 1] = select(past, select(ends, g, r), e[i - 1]);
+      cosine = select((floor <= square) & !(f == zero), g * inverse, one);
       const V here = di - p;
       const V turn = (dn - here) * sine + (cosine + cosine) * b;
       p = sine * turn;
-      d[i] = select(inside, here + p, select(ends, here, di));
+      d[i] = here + p;
+      if (i > first) {
+        const V left = apart ? select(starts, zero, r) : r;
+        e[i - 1] = N > 0 ? left : found.look(left, before, here + p);
+      }
+      before = here + p;
       g = cosine * turn - b;
       if constexpr (save) {
-        tangents[i] = select(inside, sine / (one + cosine), zero);
-        sines[i] = select(inside, sine, zero);
+        tangents[i] = sine / (one + cosine);
+        sines[i] = sine;
       }
       di = dn;
-      row = row + one;
     });
-    const M ends = block.active & (row == block.hi); // in the last row nothing follows
-    e[last - 1] = select(ends, g, e[last - 1]);
-    d[last] = select(ends, di - p, di);
+    d[last] = di - p;
+    e[last - 1] = N > 0 ? g : found.look(g, before, di - p);
+    if constexpr (N == 0) block = found.block;
   }
+
+  Block block;        // of the next sweep,
+  bool known = false; // if it is known already
 };
 
 } // namespace

@@ -19,6 +19,8 @@ struct LanesTask {
   int sweeps;            // at most this many QR sweeps times n
   float* residual;
   std::uint8_t* status;
+  std::int64_t* next; // the first matrix that no thread has taken yet
+  int threads;
 };
 
 // As kernels.Status

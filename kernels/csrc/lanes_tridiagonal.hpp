@@ -6,7 +6,7 @@
 // The order of every sum is that of the unblocked algorithm, whatever the number of columns abreast.
 #pragma once
 
-#include "lanes_vector.hpp"
+#include "lanes_share.hpp"
 
 namespace {
 
@@ -34,6 +34,7 @@ template <class E> struct Tridiagonal {
   E *w, *y;   // n each
   V *d, *e;   // diagonal, n; off-diagonal, n
   int stride; // of d and e
+  Traffic* traffic; // goes on meanwhile
 
   int reflectors() const { return n - 2; }
   E* row(int i) const { return a + i * ld; }
@@ -41,6 +42,7 @@ template <class E> struct Tridiagonal {
   void reduce() const {
     const int last = reflectors();
     for (int k = 0; k < n; ++k) {
+      traffic->step();
       update_column(k);
       d[k * stride] = real(row(k)[k]);
       if (k < last) {

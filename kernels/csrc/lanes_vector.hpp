@@ -258,6 +258,38 @@ template <class R> KERNELS_INLINE Vec<R> load(const R* p) {
 }
 template <class R> KERNELS_INLINE void store(R* p, Vec<R> x) { __builtin_memcpy(p, &x, sizeof x); }
 
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
+// Numbers of two registers by index, the second's from W on; indices count modulo 2 W.
+using Indices = __m512i;
+KERNELS_INLINE Vec<double> look_up(Vec<double> a, Vec<double> b, Indices at) {
+  return Vec<double>(_mm512_permutex2var_pd(a.raw, at, b.raw));
+}
+KERNELS_INLINE Vec<float> look_up(Vec<float> a, Vec<float> b, Indices at) {
+  return Vec<float>(_mm512_permutex2var_ps(a.raw, at, b.raw));
+}
+template <class Integer> KERNELS_INLINE Indices load_indices(const Integer* p) { return _mm512_loadu_si512(p); }
+template <class R> KERNELS_INLINE Mask<R> not_below(Indices at, int bound) {
+  if constexpr (sizeof(R) == 8)
+    return {_mm512_cmpge_epi64_mask(at, _mm512_set1_epi64(bound))};
+  else
+    return {_mm512_cmpge_epi32_mask(at, _mm512_set1_epi32(bound))};
+}
+// first, W + first, first + 1, W + first + 1, ...
+template <class R> KERNELS_INLINE Indices alternate(int first) {
+  if constexpr (sizeof(R) == 8)
+    return _mm512_add_epi64(_mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), _mm512_set1_epi64(first));
+  else
+    return _mm512_add_epi32(_mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), _mm512_set1_epi32(first));
+}
+// The first `count` numbers, or all if there are fewer
+KERNELS_INLINE void store_some(double* to, Vec<double> x, int count) {
+  _mm512_mask_storeu_pd(to, count >= 8 ? 0xff : static_cast<__mmask8>((1u << count) - 1), x.raw);
+}
+KERNELS_INLINE void store_some(float* to, Vec<float> x, int count) {
+  _mm512_mask_storeu_ps(to, count >= 16 ? 0xffff : static_cast<__mmask16>((1u << count) - 1), x.raw);
+}
+#endif
+
 // f(0) ... f(N - 1) written out if N is known, else f(from) ... f(to - 1)
 template <int N, class F> KERNELS_INLINE void each(int from, int to, F&& f) {
   if constexpr (N > 0)

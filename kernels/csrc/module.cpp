@@ -14,9 +14,7 @@ void scan_stack(const Stack& a, int triangle, EachOut<bool> finite, EachOut<int>
   require(a.shape(1) == a.shape(2), "matrices must be square");
   require(finite.shape(0) == count && exponent.shape(0) == count && defect.shape(0) == count,
           "one output a matrix");
-  dispatch(a.dtype(), [&]<class T>() {
-    nb::gil_scoped_release release;
-    const DefaultArithmetic arithmetic;
+  compute(a.dtype(), [&]<class T>() {
     for (std::size_t b = 0; b < count; ++b) {
       const Scan found = scan(matrix<T>(a, static_cast<std::int64_t>(b)), static_cast<std::int64_t>(a.shape(1)),
                               static_cast<Triangle>(triangle));
@@ -62,14 +60,12 @@ template <class T, class W>
 void solve_stack(const Stack& a, Triangle triangle, const Each<int>& exponent, const Each<bool>& skip,
                  std::uintptr_t routine, bool divide, RowsOut& values, std::optional<StackOut>& vectors,
                  EachOut<bool>& failed) {
-  nb::gil_scoped_release release;
-  const DefaultArithmetic arithmetic;
   const auto n = static_cast<std::int64_t>(a.shape(1));
   Lapack<W> lapack(routine, divide, vectors.has_value(), n);
   for (std::int64_t b = 0; b < static_cast<std::int64_t>(a.shape(0)); ++b) {
-    Answer<T> answer{static_cast<Real<T>*>(values.data()) + b * values.stride(0), values.stride(1), nullptr, 0, 0};
+    Answer<T> answer{row<T>(values, b), values.stride(1), nullptr, 0, 0};
     if (vectors) {
-      answer.vectors = static_cast<T*>(vectors->data()) + b * vectors->stride(0);
+      answer.vectors = item<T>(*vectors, b);
       answer.row = vectors->stride(1);
       answer.column = vectors->stride(2);
     }
@@ -91,11 +87,9 @@ void lapack_stack(const Stack& a, int triangle, const Each<int>& exponent, const
   require(exponent.shape(0) == count && skip.shape(0) == count && failed.shape(0) == count &&
               values.shape(0) == count && values.shape(1) == n,
           "one entry a matrix");
-  require(!vectors || (vectors->shape(0) == count && vectors->shape(1) == n && vectors->shape(2) == n &&
-                       vectors->dtype() == a.dtype()),
-          "vectors must have the shape and dtype of a");
-  dispatch(a.dtype(), [&]<class T>() {
-    require(values.dtype() == nb::dtype<Real<T>>(), "values must have the real dtype of a");
+  if (vectors) require_vectors(a, *vectors, n);
+  compute(a.dtype(), [&]<class T>() {
+    require_real<T>(values);
     using Wide = std::conditional_t<is_complex<T>, std::complex<double>, double>;
     const auto kind = static_cast<Triangle>(triangle);
     if (in_double)
@@ -106,27 +100,22 @@ void lapack_stack(const Stack& a, int triangle, const Each<int>& exponent, const
 }
 
 void residual_stack(const Stack& a, int triangle, const Each<int>& exponent, const Rows& values,
-                    const std::optional<Stack>& vectors, nb::ndarray<const double, nb::ndim<2>, nb::c_contig> x,
+                    const std::optional<Stack>& vectors, const Probe& x,
                     bool full, double eps, double quantum, EachOut<float> out) {
   const std::size_t count = a.shape(0), n = a.shape(1), m = values.shape(1);
   require(n > 0 && a.shape(2) == n, "matrices must be square");
   require(exponent.shape(0) == count && out.shape(0) == count && values.shape(0) == count, "one entry a matrix");
-  require(x.shape(0) == 2 && x.shape(1) == n, "the probe must be (2, n)");
+  require_probe(x, n);
   require(m <= n && (vectors || m == n), "values alone must be all n of them");
-  require(!vectors || (vectors->shape(0) == count && vectors->shape(1) == n && vectors->shape(2) == m &&
-                       vectors->dtype() == a.dtype()),
-          "vectors must be (count, n, m) of the dtype of a");
-  dispatch(a.dtype(), [&]<class T>() {
-    require(values.dtype() == nb::dtype<Real<T>>(), "values must have the real dtype of a");
-    nb::gil_scoped_release release;
-    const DefaultArithmetic arithmetic;
+  if (vectors) require_vectors(a, *vectors, m);
+  compute(a.dtype(), [&]<class T>() {
+    require_real<T>(values);
     const auto size = static_cast<std::int64_t>(n);
     Proof<T> proof(size, static_cast<std::int64_t>(m), vectors.has_value(), {eps, quantum});
     for (std::int64_t b = 0; b < static_cast<std::int64_t>(count); ++b) {
       const Matrix<T> v = vectors ? matrix<T>(*vectors, b) : Matrix<T>{nullptr, 0, 0};
       double found = proof.read(matrix<T>(a, b), static_cast<Triangle>(triangle), exponent.data()[b],
-                                static_cast<const Real<T>*>(values.data()) + b * values.stride(0),
-                                values.stride(1), vectors ? &v : nullptr);
+                                row<T>(values, b), values.stride(1), vectors ? &v : nullptr);
       if (found == 0.0)
         found = !vectors ? proof.values() : full ? proof.full() : proof.probe(x.data(), x.data() + size);
       out.data()[b] = static_cast<float>(found);
@@ -135,12 +124,10 @@ void residual_stack(const Stack& a, int triangle, const Each<int>& exponent, con
 }
 
 void gauge_stack(StackOut vectors) {
-  dispatch(vectors.dtype(), [&]<class T>() {
-    nb::gil_scoped_release release;
-    const DefaultArithmetic arithmetic;
+  compute(vectors.dtype(), [&]<class T>() {
     const auto n = static_cast<std::int64_t>(vectors.shape(1));
     for (std::int64_t b = 0; b < static_cast<std::int64_t>(vectors.shape(0)); ++b) {
-      T* data = static_cast<T*>(vectors.data()) + b * vectors.stride(0);
+      T* data = item<T>(vectors, b);
       const Matrix<T> v{data, vectors.stride(1), vectors.stride(2)};
       for (std::int64_t k = 0; k < static_cast<std::int64_t>(vectors.shape(2)); ++k) fix_column(data, v, n, k);
     }

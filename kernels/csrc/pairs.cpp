@@ -9,15 +9,6 @@
 
 namespace kernels {
 
-using Probe = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-template <class T> Real<T>* row(const RowsOut& values, std::int64_t b) {
-  return static_cast<Real<T>*>(values.data()) + b * values.stride(0);
-}
-template <class T> const Real<T>* row(const Rows& values, std::int64_t b) {
-  return static_cast<const Real<T>*>(values.data()) + b * values.stride(0);
-}
-
 using SubsetSet = void (*)(const SubsetTask&);
 
 // The widest set that this CPU has, or the one of that name; all give the same bits.
@@ -41,16 +32,12 @@ void few_stack(const Stack& a, int triangle, const Each<bool>& skip, std::int64_
   require(skip.shape(0) == count && values.shape(0) == count && power.shape(0) == count &&
               defect.shape(0) == count && failed.shape(0) == count && form.shape(0) == count,
           "one entry a matrix");
-  require(x.shape(0) == 2 && x.shape(1) == n, "the probe must be (2, n)");
+  require_probe(x, n);
   require(form.shape(1) == 2 * n && form.stride(1) == 1 && form.dtype() == nb::dtype<double>(),
           "the form must be (count, 2 n) of float64");
-  require(!vectors || (vectors->shape(0) == count && vectors->shape(1) == n && vectors->shape(2) == m &&
-                       vectors->dtype() == a.dtype()),
-          "vectors must be (count, n, m) of the dtype of a");
-  dispatch(a.dtype(), [&]<class T>() {
-    require(values.dtype() == nb::dtype<Real<T>>(), "values must have the real dtype of a");
-    nb::gil_scoped_release release;
-    const DefaultArithmetic arithmetic;
+  if (vectors) require_vectors(a, *vectors, m);
+  compute(a.dtype(), [&]<class T>() {
+    require_real<T>(values);
     const auto size = static_cast<std::int64_t>(n);
     Few<T> few(size, static_cast<std::int64_t>(m), vectors.has_value(), eps, solve);
     for (std::int64_t b = 0; b < static_cast<std::int64_t>(count); ++b) {
@@ -59,7 +46,7 @@ void few_stack(const Stack& a, int triangle, const Each<bool>& skip, std::int64_
       if (failed.data()[b]) continue;
       power.data()[b] = few.power();
       few.solve(lo, x.data(), static_cast<double*>(form.data()) + b * form.stride(0), defect.data() + b);
-      T* to = vectors ? static_cast<T*>(vectors->data()) + b * vectors->stride(0) : nullptr;
+      T* to = vectors ? item<T>(*vectors, b) : nullptr;
       few.write(row<T>(values, b), values.stride(1), to, vectors ? vectors->stride(1) : 0,
                 vectors ? vectors->stride(2) : 0);
     }
@@ -86,15 +73,20 @@ void places_stack(const Rows& form, const Each<int>& power, const Rows& values, 
   }
 }
 
+void require_pencil(const Stack& a, const Stack& b) {
+  const std::size_t n = a.shape(1);
+  require(n > 0 && a.shape(2) == n && b.shape(0) == a.shape(0) && b.shape(1) == n && b.shape(2) == n &&
+              b.dtype() == a.dtype(),
+          "a and b must be square and of one shape and dtype");
+}
+
 template <class T> using Wide = std::conditional_t<is_complex<T>, std::complex<double>, double>;
 
 void pencil_reduce_stack(const Stack& a, const Stack& b, int triangle, const Each<bool>& skip, const std::optional<Probe>& x,
                          double eps, StackOut reduced, StackOut factor, EachOut<int> power_a, EachOut<int> power_b,
                          EachOut<double> defect, EachOut<double> largest, EachOut<bool> definite) {
   const std::size_t count = a.shape(0), n = a.shape(1);
-  require(n > 0 && a.shape(2) == n && b.shape(0) == count && b.shape(1) == n && b.shape(2) == n &&
-              b.dtype() == a.dtype(),
-          "a and b must be square and of one shape and dtype");
+  require_pencil(a, b);
   for (const StackOut* out : {&reduced, &factor})
     require(out->shape(0) == count && out->shape(1) == n && out->shape(2) == n && out->stride(2) == 1 &&
                 out->stride(1) == static_cast<std::int64_t>(n),
@@ -102,11 +94,9 @@ void pencil_reduce_stack(const Stack& a, const Stack& b, int triangle, const Eac
   require(skip.shape(0) == count && power_a.shape(0) == count && power_b.shape(0) == count &&
               defect.shape(0) == count && largest.shape(0) == count && definite.shape(0) == count,
           "one entry a matrix");
-  require(!x || (x->shape(0) == 2 && x->shape(1) == n), "the probe must be (2, n)");
-  dispatch(a.dtype(), [&]<class T>() {
+  if (x) require_probe(*x, n);
+  compute(a.dtype(), [&]<class T>() {
     require(reduced.dtype() == nb::dtype<T>() && factor.dtype() == nb::dtype<Wide<T>>(), "wrong dtype of an output");
-    nb::gil_scoped_release release;
-    const DefaultArithmetic arithmetic;
     const auto size = static_cast<std::int64_t>(n);
     const auto kind = static_cast<Triangle>(triangle);
     Reduction<T> reduction(size);
@@ -119,11 +109,11 @@ void pencil_reduce_stack(const Stack& a, const Stack& b, int triangle, const Eac
       known = metric.data;
       definite.data()[i] = good;
       if (!good) continue;
-      T* to = static_cast<T*>(reduced.data()) + i * reduced.stride(0);
+      T* to = item<T>(reduced, i);
       reduction.reduce(matrix<T>(a, i), kind, to);
       power_a.data()[i] = reduction.power_a;
       power_b.data()[i] = reduction.power_b;
-      reduction.cholesky().write(static_cast<Wide<T>*>(factor.data()) + i * factor.stride(0));
+      reduction.cholesky().write(item<Wide<T>>(factor, i));
       if (!x) continue;
       defect.data()[i] = reduction.defect(x->data(), x->data() + size, to, eps);
       largest.data()[i] = reduction.largest;
@@ -141,8 +131,6 @@ void pencil_back_stack(const StackOut& factor, const Each<int>& power_a, const E
           "vectors must be (count, n, m)");
   const auto run = [&]<class T>() {
     require(factor.dtype() == nb::dtype<Wide<T>>(), "wrong dtype of the factor");
-    nb::gil_scoped_release release;
-    const DefaultArithmetic arithmetic;
     constexpr bool C = is_complex<T>;
     const auto size = static_cast<std::int64_t>(n), pairs = static_cast<std::int64_t>(m);
     Cholesky<C> cholesky(size);
@@ -155,8 +143,8 @@ void pencil_back_stack(const StackOut& factor, const Each<int>& power_a, const E
         value = static_cast<Real<T>>(scale(static_cast<double>(value)));
       }
       if (!vectors) continue;
-      cholesky.read(static_cast<const Wide<T>*>(factor.data()) + b * factor.stride(0));
-      T* v = static_cast<T*>(vectors->data()) + b * vectors->stride(0);
+      cholesky.read(item<Wide<T>>(factor, b));
+      T* v = item<T>(*vectors, b);
       const auto at = [&](std::int64_t i, std::int64_t k) -> T& { return v[i * vectors->stride(1) + k * vectors->stride(2)]; };
       for (std::int64_t i = 0; i < size; ++i)
         for (std::int64_t k = 0; k < pairs; ++k) {
@@ -170,12 +158,12 @@ void pencil_back_stack(const StackOut& factor, const Each<int>& power_a, const E
     }
   };
   if (vectors)
-    dispatch(vectors->dtype(), [&]<class T>() {
-      require(values.dtype() == nb::dtype<Real<T>>(), "values must have the real dtype of the vectors");
+    compute(vectors->dtype(), [&]<class T>() {
+      require_real<T>(values);
       run.template operator()<T>();
     });
   else
-    dispatch(values.dtype(), [&]<class T>() {
+    compute(values.dtype(), [&]<class T>() {
       if (factor.dtype() == nb::dtype<double>())
         run.template operator()<Real<T>>();
       else
@@ -187,17 +175,12 @@ void pencil_residual_stack(const Stack& a, const Stack& b, int triangle, const R
                            const Each<double>& floor, const Probe& x, bool full, double eps, double quantum,
                            EachOut<float> out) {
   const std::size_t count = a.shape(0), n = a.shape(1), m = values.shape(1);
-  require(n > 0 && a.shape(2) == n && b.shape(0) == count && b.shape(1) == n && b.shape(2) == n &&
-              b.dtype() == a.dtype(),
-          "a and b must be square and of one shape and dtype");
+  require_pencil(a, b);
   require(out.shape(0) == count && values.shape(0) == count && floor.shape(0) == count && m <= n, "one entry a matrix");
-  require(x.shape(0) == 2 && x.shape(1) == n, "the probe must be (2, n)");
-  require(vectors.shape(0) == count && vectors.shape(1) == n && vectors.shape(2) == m && vectors.dtype() == a.dtype(),
-          "vectors must be (count, n, m) of the dtype of a");
-  dispatch(a.dtype(), [&]<class T>() {
-    require(values.dtype() == nb::dtype<Real<T>>(), "values must have the real dtype of a");
-    nb::gil_scoped_release release;
-    const DefaultArithmetic arithmetic;
+  require_probe(x, n);
+  require_vectors(a, vectors, m);
+  compute(a.dtype(), [&]<class T>() {
+    require_real<T>(values);
     const auto size = static_cast<std::int64_t>(n);
     PencilProof<T> proof(size, static_cast<std::int64_t>(m), {eps, quantum});
     for (std::int64_t i = 0; i < static_cast<std::int64_t>(count); ++i) {

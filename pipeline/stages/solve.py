@@ -47,7 +47,7 @@ class Solver:
     hermitian: Literal["strict", "average", "lower", "upper"]
     hermitian_tol: float | None
     check: Literal["probe", "full", "off"]
-    gauge: Literal["phase", "none"]
+    gauge: Literal["phase", "cluster", "none"]
     threads: int = 1
 
     @property
@@ -126,8 +126,8 @@ class Solver:
         }
         if self.vectors:
             vectors = answer.vectors
-            if self.gauge != "none":
-                vectors = fix_gauge(vectors, gauge=self.gauge)
+            if self.gauge == "cluster":  # the phase is fixed already
+                vectors = fix_gauge(vectors, answer.values, gauge="cluster")
             results["eigenvectors"] = vectors[..., turn]
         return results
 

@@ -11,6 +11,7 @@ import numpy as np
 from benchmarks import peers
 from benchmarks.timing import (
     THREADS,
+    add_options,
     count_for,
     describe_machine,
     hermitian,
@@ -36,10 +37,7 @@ SINGLE = 1.6
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the verb."""
-    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), metavar="N")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--seconds", type=float, default=0.02, help="of work, roughly, a turn")
-    parser.add_argument("--dry", action="store_true", help="leave docs/benchmarks.md as it is")
+    add_options(parser, SIZES, 9)
 
 
 def run(options: argparse.Namespace) -> None:

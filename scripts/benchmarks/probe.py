@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.timing import THREADS, describe_machine, hermitian, make_table, publish
+from benchmarks.timing import DTYPES, THREADS, describe_machine, hermitian, make_table, publish
 
 ERRORS, HONEST = 10**6, 10**7
 LARGE = 500.0
 """An injected error counts from this many units of the full measure on."""
-DTYPES = ("float32", "float64", "complex64", "complex128")
 # n and its share of the errors, and of the honest matrices: small ones are quick, and users' most
 SHARES = ((2, 0.2, 0.24), (3, 0.2, 0.36), (4, 0.16, 0.2), (8, 0.2, 0.14), (16, 0.15, 0.04),
           (24, 0.05, 0.01), (33, 0.03, 0.008), (64, 0.01, 0.002))  # fmt: skip

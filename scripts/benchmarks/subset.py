@@ -10,7 +10,9 @@ from unittest import mock
 import numpy as np
 
 from benchmarks.timing import (
+    DTYPES,
     THREADS,
+    add_options,
     count_for,
     describe_machine,
     hermitian,
@@ -21,16 +23,11 @@ from benchmarks.timing import (
 
 SIZES = (32, 48, 64, 80, 96, 128, 200, 256, 400)
 SHARES = (0.0, 0.1, 0.25, 0.5)
-DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the verb."""
-    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), metavar="N")
-    parser.add_argument("--dtypes", nargs="+", default=list(DTYPES), choices=DTYPES)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.02, help="of work, roughly, a turn")
-    parser.add_argument("--dry", action="store_true", help="leave docs/benchmarks.md as it is")
+    add_options(parser, SIZES, 5, DTYPES)
 
 
 def run(options: argparse.Namespace) -> None:

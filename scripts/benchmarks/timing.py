@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import re
@@ -14,8 +15,23 @@ from typing import Any
 import numpy as np
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
+DTYPES = ("float32", "float64", "complex64", "complex128")
 THREADS = 2
+PAUSE = 0.05
+"""Seconds; OpenBLAS 0.3 lets its threads spin for 2^26 clock ticks."""
 Work = Callable[[], object]
+
+
+def add_options(
+    parser: argparse.ArgumentParser, sizes: Sequence[int], rounds: int, dtypes: Sequence[str] = ()
+) -> None:
+    """Declare the options that the benchmarks of a call share."""
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(sizes), metavar="N")
+    if dtypes:
+        parser.add_argument("--dtypes", nargs="+", default=list(dtypes), choices=dtypes)
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--seconds", type=float, default=0.02, help="of work, roughly, a turn")
+    parser.add_argument("--dry", action="store_true", help=f"leave docs/{PAGE.name} as it is")
 
 
 def hermitian(rng: np.random.Generator, count: int, n: int, dtype: str) -> Any:
@@ -32,16 +48,23 @@ def count_for(n: int, seconds: float) -> int:
     return int(max(16, min(seconds / each, 64e6 / (16 * n * n))))
 
 
-def take_turns(contenders: Mapping[str, Work], rounds: int) -> dict[str, float]:
-    """Median seconds of each contender: one round each in turn, after one to warm up."""
+def take_turns(
+    contenders: Mapping[str, Work], rounds: int, pick: Callable[[list[float]], float] = median
+) -> dict[str, float]:
+    """Median seconds of each contender, one call each in turn and another before it to warm up.
+
+    Threads of OpenBLAS, OpenMP and jax spin for some time after a call and slow down whoever comes
+    next (up to twice, on two cores), so each turn starts with a pause.
+    """
     times: dict[str, list[float]] = {name: [] for name in contenders}
-    for turn in range(rounds + 1):
+    for _ in range(rounds):
         for name, work in contenders.items():
+            time.sleep(PAUSE)
+            work()
             begun = time.perf_counter()
             work()
-            if turn:
-                times[name].append(time.perf_counter() - begun)
-    return {name: median(t) for name, t in times.items()}
+            times[name].append(time.perf_counter() - begun)
+    return {name: pick(t) for name, t in times.items()}
 
 
 def describe_machine() -> str:

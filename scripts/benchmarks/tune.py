@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timing import (
+    DTYPES,
     THREADS,
     Work,
+    add_options,
     count_for,
     describe_machine,
     hermitian,
@@ -20,16 +22,11 @@ from benchmarks.timing import (
 )
 
 SIZES = (2, 3, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 128)
-DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the verb."""
-    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), metavar="N")
-    parser.add_argument("--dtypes", nargs="+", default=list(DTYPES), choices=DTYPES)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=0.02, help="of work, roughly, a turn")
-    parser.add_argument("--dry", action="store_true", help="leave docs/benchmarks.md as it is")
+    add_options(parser, SIZES, 7, DTYPES)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -173,3 +173,24 @@ def test_phase_is_differentiable() -> None:
     kernels.fix_gauge(real).sum().backward()
     expected = torch.tensor([1.0, -1, 1, -1], dtype=torch.float64).expand(4, 4)
     torch.testing.assert_close(real.grad, expected)
+
+
+@pytest.mark.parametrize("dtype", cases.DTYPES)
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 17, 40])
+@pytest.mark.parametrize("driver", ["lanes", "lapack"])
+def test_eigh_fixes_the_phase(n: int, dtype: str, driver: str) -> None:
+    """By the same rule: nothing is left for `fix_gauge` to do, ties and reversed rows included."""
+    rng = np.random.default_rng(n)
+    a = cases.hermitian(cases.gaussian(rng, (60, n, n), dtype.startswith("c")))
+    circulant = np.zeros((n, n))
+    for i in range(n):
+        circulant[i, (i + 1) % n] = circulant[(i + 1) % n, i] = 1
+    a[:20] = circulant  # components equal but for rounding
+    a[20:40] *= np.geomspace(1, 1e-3, n)[:, None] * np.geomspace(1, 1e-3, n)  # graded down,
+    a[40:60] *= np.geomspace(1e-3, 1, n)[:, None] * np.geomspace(1e-3, 1, n)  # and up
+    v = kernels.eigh(a.astype(dtype), driver=driver).vectors
+    assert kernels.fix_gauge(v).tobytes() == v.tobytes()
+    size = np.abs(v)
+    pivot = (size >= (1 - np.sqrt(np.finfo(dtype).eps)) * size.max(-2, keepdims=True)).argmax(-2)
+    chosen = np.take_along_axis(v, pivot[:, None, :], -2)
+    assert (chosen.real > 0).all() and (chosen.imag == 0).all()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import shutil
 import time
 from collections.abc import Callable
 from typing import Any
@@ -82,6 +84,7 @@ def test_compile_in_one_graph() -> None:
         compiled(bad)
 
 
+@pytest.mark.skipif(shutil.which(os.environ.get("CXX", "g++")) is None, reason="no C++ compiler")
 def test_compile_with_the_default_backend() -> None:
     compiled = torch.compile(lambda x: kernels.eigh(x, subset=(0, 2)).values * 2, fullgraph=True)
     a = stack(3, 4)

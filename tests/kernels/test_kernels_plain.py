@@ -45,11 +45,11 @@ def test_same_bits(case: cases.Case, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_solver(dtype: str, scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
     a = cases.Case(cases.random, 5, dtype, scale).build()
     a[1] = np.nan
-    monkeypatch.setattr("kernels.solve.THRESHOLD", -1.0)  # nothing passes: the repair runs too
+    monkeypatch.setattr("kernels.piece.THRESHOLD", -1.0)  # nothing passes: the repair runs too
     compiled = kernels.eigh(a)
     monkeypatch.setattr(primitives, "lapack", plain.lapack)
     assert (kernels.eigh(a).status == compiled.status).all()
-    monkeypatch.setattr("kernels.solve.THRESHOLD", 50.0)
+    monkeypatch.setattr("kernels.piece.THRESHOLD", 50.0)
     found = kernels.eigh(a)
     assert found.status.tolist() == [0, 2, 0] and np.isnan(found.values[1]).all()
     reference = np.linalg.eigvalsh(a[0].astype(np.result_type(dtype, "f8")))

@@ -119,7 +119,7 @@ def test_the_other_route_is_sound(
         values[:] += 0.5 * (1 + np.abs(values))
 
     monkeypatch.setattr(primitives, "lapack", spoil(everything))
-    monkeypatch.setattr("kernels.solve.THRESHOLD", 20.0)
+    monkeypatch.setattr("kernels.piece.THRESHOLD", 20.0)
     for family in cases.FAMILIES:
         if family is not cases.zero:
             found = eigh(cases.Case(family, 16, dtype).build(), vectors=vectors)
