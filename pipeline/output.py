@@ -28,6 +28,7 @@ from pipeline.sink import (
     FORMAT,
     consolidate,
     create_output,
+    find_writer,
     is_output,
     new_folder,
     open_variable,
@@ -67,6 +68,7 @@ class Output:
                 f"{path} {what}: expected the folder that `run` printed, with a group run/ in it"
             )
         open_variable.cache_clear()  # another output may have been at this path
+        find_writer.cache_clear()
         ledger = Ledger(path)
         return cls(path, ledger, ledger.read_attributes())
 

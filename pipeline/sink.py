@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from pipeline.errors import Misuse, ReadError
 from pipeline.ledger import COLUMNS, NOT_RUN, OUTCOMES, create_ledger
 from pipeline.plan import Block
+from pipeline.shard import ShardWriter
 
 INNER_BYTES = 4 << 20
 """Decoded size above which a shard is divided into chunks, so that readers can take a part."""
@@ -238,6 +239,12 @@ def consolidate(path: Path) -> None:
 
 
 @cache
+def find_writer(path: str, name: str) -> ShardWriter:
+    """How the blocks of a result array become files, found once in each process."""
+    return ShardWriter.of(open_variable(path, name), Path(path, name))
+
+
+@cache
 def open_variable(path: str, name: str) -> zarr.Array[Any]:
     """Open a result array, once in each process."""
     return zarr.open_array(path, path=name, mode="r+", zarr_format=3)
@@ -249,7 +256,7 @@ def write_block(path: str, block: Block, results: Mapping[str, NDArray[Any]]) ->
     The status goes last: where it says ok, the values are there.
     """
     for name in sorted(results, key=lambda name: name == "status"):
-        open_variable(path, name)[block.slices] = results[name]
+        find_writer(path, name).write(block.start, results[name])
 
 
 def read_block(path: str, name: str, block: Block) -> NDArray[Any]:

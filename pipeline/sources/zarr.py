@@ -21,6 +21,7 @@ import numpy.typing as npt
 import zarr
 
 from pipeline.errors import Misuse, ReadError, StorageLost
+from pipeline.sources.chunks import ChunkFiles, find_chunk_files
 from pipeline.sources.inventory import KeyEncoding, digest_sizes, measure_chunks, read_encoding
 from pipeline.sources.listing import Entry
 from pipeline.sources.packing import decode_fill, plain
@@ -137,7 +138,13 @@ class ZarrArray:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "_array"}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_array", "_files")}
+
+    @cached_property
+    def _files(self) -> ChunkFiles | None:
+        entry, shape = self.entry, self.shape
+        known = entry.zarr_format, entry.metadata
+        return find_chunk_files(entry.folder, self._encoding, *known, shape, self.dtype)
 
     # The inventory
 
@@ -238,6 +245,8 @@ class ZarrArray:
             orders.append(order)
         if not picks:
             return np.asarray(self._array[...])
+        if self._files and (whole := self._files.read(positions)) is not None:
+            return whole
         values = np.asarray(self._array.get_orthogonal_selection(tuple(picks)))
         for axis, order in enumerate(orders):
             if not isinstance(order, slice):
