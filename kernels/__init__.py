@@ -5,21 +5,26 @@ Tensors in, tensors out; numpy or torch. Knows nothing of dask, zarr, xarray or 
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from pkgutil import extend_path
+from typing import TYPE_CHECKING, Any
 
 # In a checkout, with a plain install beside it, the compiled module lies in the installed package
 # only: `python -m pipeline` there finds the checkout's `kernels` first.
 __path__ = extend_path(__path__, __name__)
 
-from kernels import linalg
-from kernels.bands import Bands, connect_bands
 from kernels.drivers import choose_driver
-from kernels.functions import expm, logm, matrix_power, sqrtm
 from kernels.gauge import fix_gauge
-from kernels.many import eigh_many
 from kernels.residual import verify
 from kernels.result import THRESHOLD, Eigen, Status
 from kernels.solve import eigh, eigvalsh
+
+if TYPE_CHECKING:
+    from kernels import linalg
+    from kernels.bands import Bands, connect_bands
+    from kernels.functions import expm, logm, matrix_power, sqrtm
+    from kernels.many import eigh_many
 
 __distribution__ = "eigenstream"
 
@@ -41,3 +46,30 @@ __all__ = [
     "sqrtm",
     "verify",
 ]
+
+_WITH_TORCH = {
+    **dict.fromkeys(("linalg", "operators"), ""),
+    **dict.fromkeys(("Bands", "connect_bands"), "bands"),
+    **dict.fromkeys(("expm", "logm", "matrix_power", "sqrtm"), "functions"),
+    "eigh_many": "many",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is made of torch, and its operators, when it is asked for: it takes a second."""
+    if name not in _WITH_TORCH:
+        raise AttributeError(f"module 'kernels' has no attribute {name!r}")
+    module = import_module(f"kernels.{_WITH_TORCH[name] or name}")
+    found = module if not _WITH_TORCH[name] else getattr(module, name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+if "torch" in sys.modules:  # its operators are there as soon as both are
+    import_module("kernels.operators")
+    for _name in _WITH_TORCH:
+        __getattr__(_name)

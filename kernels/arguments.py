@@ -7,16 +7,16 @@ import math
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
+
+if TYPE_CHECKING:
+    import torch
 
 Array = npt.NDArray[Any]
 DTYPES = ("float32", "float64", "complex64", "complex128")
-_TORCH_DTYPES = {torch.float32, torch.float64, torch.complex64, torch.complex128}
-_CPU = torch.device("cpu")
 CHUNK_BYTES = 512 * 1024
 """Matrices solved together: small enough for a core's cache, large enough to hide Python."""
 SHARE_BYTES = 64 * 1024
@@ -45,7 +45,7 @@ class Stack:
     def __post_init__(self) -> None:
         shape, dtype, batch = self.array.shape, self.array.dtype, self.array.ndim - self.trailing
         self.__dict__.update(
-            near=self.device is None or self.device == _CPU,
+            near=self.device is None or self.device.type == "cpu",
             in_place=not self.conjugate and dtype.isnative and _is_flat(self.array, self.trailing),
             batch=shape[:batch],
             item=shape[batch:],
@@ -77,6 +77,8 @@ class Stack:
         """`result` as the kind, and on the device, of this stack."""
         if self.device is None:
             return result
+        import torch
+
         return torch.from_numpy(result) if self.near else torch.from_numpy(result).to(self.device)
 
 
@@ -110,10 +112,10 @@ def as_stack(a: Any, name: str, trailing: int = 2) -> Stack:
         For another type or dtype, or too few dimensions.
     """
     conjugate, device = False, None
-    if isinstance(a, torch.Tensor):
-        array, conjugate, device = _read_tensor(a, name)
-    elif isinstance(a, np.ndarray) and not isinstance(a, np.ma.MaskedArray):
+    if isinstance(a, np.ndarray) and not isinstance(a, np.ma.MaskedArray):
         array = np.asarray(a)
+    elif is_tensor(a):
+        array, conjugate, device = _read_tensor(a, name)
     else:
         raise ValueError(
             f"{name}: got {type(a).__module__}.{type(a).__qualname__}, expected a plain "
@@ -128,13 +130,24 @@ def as_stack(a: Any, name: str, trailing: int = 2) -> Stack:
     return Stack(array, trailing, conjugate, device)
 
 
+def is_tensor(a: Any) -> bool:
+    """Whether `a` is a torch tensor. torch takes a second to load: not for arrays of numpy."""
+    if isinstance(a, np.ndarray):
+        return False
+    import torch
+
+    return isinstance(a, torch.Tensor)
+
+
 def _read_tensor(a: torch.Tensor, name: str) -> tuple[Array, bool, torch.device]:
+    import torch
+
     if a.layout is not torch.strided or a.is_meta:
         raise ValueError(
             f"{name}: got a tensor of layout {a.layout} on {a.device}, expected a dense tensor "
             "with data; convert with to_dense"
         )
-    if a.dtype not in _TORCH_DTYPES:
+    if str(a.dtype).removeprefix("torch.") not in DTYPES:
         raise ValueError(
             f"{name}: got shape {tuple(a.shape)} and dtype {a.dtype}, expected "
             f"{', '.join(DTYPES)}; convert with a.to(torch.float64)"
@@ -224,12 +237,12 @@ def _index(x: Any) -> int:
     return operator.index(x)
 
 
-def check_width(degenerate: Any, dtype: torch.dtype) -> float:
+def check_width(degenerate: Any, dtype: Any) -> float:
     """Width of the broadening in units of max|l|; negative for none."""
     if degenerate == "error":
         return -1.0
     if degenerate == "broaden":
-        return math.cbrt(torch.finfo(dtype).eps)
+        return math.cbrt(float(np.finfo(str(dtype).removeprefix("torch.")).eps))
     if isinstance(degenerate, (int, float)) and degenerate > 0:
         return float(degenerate)
     raise ValueError(f"degenerate: got {degenerate!r}, expected error, broaden or a number > 0")
@@ -238,6 +251,8 @@ def check_width(degenerate: Any, dtype: torch.dtype) -> float:
 def check_threads(threads: int | None) -> int:
     """Threads to use; None means as many as torch would: `torch.get_num_threads()`."""
     if threads is None:
+        import torch
+
         return torch.get_num_threads()
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
         raise ValueError(f"threads: got {threads!r}, expected a whole number >= 1, or None")

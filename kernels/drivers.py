@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 
 from kernels import lanes
 from kernels.arguments import DTYPES, check_choice
@@ -42,10 +41,10 @@ def choose_driver(n: int, dtype: Any, device: Any = "cpu", vectors: bool = True)
         For a size, dtype or device that no driver takes.
     """
     try:
-        torch_name = str(dtype).removeprefix("torch.") if isinstance(dtype, torch.dtype) else None
-        name = torch_name or np.dtype(dtype).name
+        text = str(dtype)
+        name = text[6:] if text.startswith("torch.") else np.dtype(dtype).name
         check_choice("dtype", name, DTYPES)
-        torch.device(device)
+        _check_device(device)
     except (TypeError, RuntimeError) as error:
         raise ValueError(
             f"choose_driver: got dtype {dtype!r} and device {device!r}, expected "
@@ -54,6 +53,13 @@ def choose_driver(n: int, dtype: Any, device: Any = "cpu", vectors: bool = True)
     if n < 1:
         raise ValueError(f"choose_driver: got n = {n}, expected n >= 1")
     return "lanes" if lanes.SETS and n <= LARGEST_IN_LANES[name] else "lapack"
+
+
+def _check_device(device: Any) -> None:
+    if device != "cpu":
+        import torch
+
+        torch.device(device)
 
 
 def check_driver(driver: str, n: int, dtype: Any, device: Any, vectors: bool) -> str:

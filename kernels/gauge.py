@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
 
 from kernels import primitives
-from kernels.arguments import Array, Stack, as_stack, check_choice
+from kernels.arguments import Array, Stack, as_stack, check_choice, is_tensor
+
+if TYPE_CHECKING:
+    import torch
 
 Pair = tuple[Array, Array]
 
@@ -62,7 +64,7 @@ def fix_gauge(
         raise ValueError("fix_gauge: gauge='cluster' needs the values, fix_gauge(vectors, values)")
     if tol is not None and not 0 <= tol < 1:
         raise ValueError(f"fix_gauge: got tol = {tol!r}, expected 0 <= tol < 1, or None")
-    if isinstance(vectors, torch.Tensor) and vectors.requires_grad and torch.is_grad_enabled():
+    if is_tensor(vectors) and _wants_gradient(vectors):
         if gauge == "cluster":
             raise ValueError(
                 "fix_gauge: got vectors that require grad, and gauge='cluster' has no gradient; "
@@ -82,8 +84,16 @@ def fix_gauge(
     return stack.give(out.reshape(*stack.batch, *stack.item))
 
 
+def _wants_gradient(vectors: torch.Tensor) -> bool:
+    import torch
+
+    return vectors.requires_grad and torch.is_grad_enabled()
+
+
 def _turn(vectors: torch.Tensor, fixed: torch.Tensor) -> torch.Tensor:
     """Differentiably: each column over the phase of its pivot, which `fixed` shows."""
+    import torch
+
     with torch.no_grad():
         real = fixed.imag == 0 if fixed.is_complex() else torch.ones_like(fixed, dtype=torch.bool)
         size = torch.where(real & (fixed.abs() > 0), fixed.abs(), -1)

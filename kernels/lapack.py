@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from kernels import primitives
 from kernels.arguments import Array
@@ -22,6 +21,8 @@ _ITERATE = {"d": "dsyev_", "D": "zheev_"}
 @functools.cache
 def _library() -> ctypes.CDLL | None:
     """The library that holds torch's LAPACK; symbols of what it links are found through it."""
+    import torch  # here, since most processes never come to it
+
     folder = Path(torch.__file__).parent / "lib"
     for name in ("libtorch_cpu.so", "libtorch_cpu.dylib", "torch_cpu.dll"):
         if (folder / name).exists():
@@ -64,6 +65,8 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads would change every thread of the process. MKL's setting for the calling
     thread alone does not; a LAPACK over OpenMP obeys OpenMP's, which is the thread's own too.
     """
+    import torch
+
     local = _function("MKL_Set_Num_Threads_Local")
     openmp = None if local is not None else _function("omp_set_num_threads")
     before = local(1) if local is not None else torch.get_num_threads()

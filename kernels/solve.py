@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
+import numpy as np
 
-from kernels import batch, composed, operators
+from kernels import batch
 from kernels.answer import Choices
 from kernels.arguments import Check, Degenerate, Hermitian, check_width
 from kernels.result import Eigen
@@ -79,13 +79,18 @@ def eigh(
     ValueError
         For arguments that make no sense, before any work.
     """
-    if degenerate != "error":
-        check_width(degenerate, torch.float64)
     choices = Choices(hermitian, hermitian_tol, driver, check, repair, threads)
-    if b is not None and composed.is_followed(a, b):
-        return composed.eigh(a, b, vectors, subset, degenerate, choices)
-    if isinstance(a, torch.Tensor) and operators.is_followed(a):
-        return operators.eigh(a, vectors, subset, degenerate, choices)
+    if not isinstance(a, np.ndarray):  # torch takes a second to load: not for arrays of numpy
+        import torch
+
+        from kernels import composed, operators
+
+        if b is not None and composed.is_followed(a, b):
+            return composed.eigh(a, b, vectors, subset, degenerate, choices)
+        if isinstance(a, torch.Tensor) and operators.is_followed(a):
+            return operators.eigh(a, vectors, subset, degenerate, choices)
+    if degenerate != "error":
+        check_width(degenerate, "float64")
     return batch.solve(a, choices, b=b, vectors=vectors, subset=subset)
 
 

@@ -13,6 +13,7 @@ import sys
 
 VERBS = {
     "memory": "peak memory against the size of the store",
+    "stream": "a whole job against xarray.apply_ufunc of numpy on a LocalCluster",
     "kernels": "kernels.eigh against numpy, scipy, jax and torch",
     "tune": "each driver against the others: the figures behind choose_driver",
     "subset": "a few pairs against the whole spectrum: the figures behind kernels.subset.is_few",

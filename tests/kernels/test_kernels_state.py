@@ -138,3 +138,29 @@ def test_scipys_lapack_serves_where_torch_has_none(monkeypatch: pytest.MonkeyPat
         lapack.find_routine.cache_clear()
     assert (found.status == 0).all()
     assert np.abs(found.values - plain.values).max() < 1e-14
+
+
+def test_arrays_of_numpy_need_no_torch() -> None:
+    """It takes a second to load and 200 MB a process; what is made of it is there when asked for."""
+    done = run(
+        "import kernels, numpy as np, sys; a = np.eye(3)[None]; "
+        "w, v, *_ = kernels.eigh(a, threads=1); kernels.fix_gauge(v); kernels.verify(a, w, v); "
+        "kernels.choose_driver(3, 'float64'); print('torch' in sys.modules, end=' '); "
+        "kernels.expm(a); print('torch' in sys.modules, set(kernels.__all__) <= set(dir(kernels)))"
+    )
+    assert (done.stdout, done.stderr) == ("False True True\n", "")
+
+
+def test_operators_are_there_as_soon_as_torch_and_kernels_are() -> None:
+    done = run(
+        "import torch, kernels; print(hasattr(torch.ops.eigenstream, 'eigh'), end=' '); "
+        "f = torch.compile(lambda x: kernels.eigh(x).values, backend='eager', fullgraph=True); "
+        "print(f(torch.eye(2, dtype=torch.float64)).tolist())"
+    )
+    assert done.stdout == "True [1.0, 1.0]\n"
+    done = run(
+        "import kernels, torch; "
+        "f = torch.compile(lambda x: kernels.eigh(x).values, backend='eager', fullgraph=True); "
+        "print(f(torch.eye(2, dtype=torch.float64)).tolist())"
+    )
+    assert done.stdout == "[1.0, 1.0]\n", done.stderr
