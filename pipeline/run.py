@@ -38,6 +38,7 @@ from pipeline.verdict import (
 )
 
 log = logging.getLogger("eigenstream")
+FAILED = OUTCOMES.index("failed")
 LOSSES = 10
 """Tasks lost in a row after which it is the store that is lost, not the block."""
 
@@ -120,6 +121,13 @@ def go_on(setup: Setup, output: Output, stop: StopSignal) -> Outcome:
             complete = work(setup, output, lease.ticket, stop)
     except StoppedEarly as error:
         log.error("stopped early: %s", error)
+    except StorageLost:
+        raise
+    except OSError as error:  # at the ledger, or the provenance
+        raise StorageLost(
+            f"storage lost: {output.path}: {error}. What was done is kept: mend the cause (space, "
+            f"rights, the connection), then the same command goes on"
+        ) from error
     return conclude(setup, output, complete)
 
 
@@ -189,6 +197,14 @@ def process(job: Job, group: tuple[Block, ...]) -> list[Entry]:
     return entries
 
 
+def give_up(job: Job, block: Block) -> None:
+    """Write a block that kills whoever works on it: its matrices `failed`, without an answer."""
+    status = start_status(block, job.source.shape, job.limit, job.source.todo(block))
+    status[status == 0] = FAILED
+    results = job.solver.blank(status)
+    write_block(job.path, block, {name: results[k] for k, name in job.names.items()})
+
+
 def limit_threads(solver: Solver, workers: int) -> Solver:
     """Keep workers times threads within the cores of the host that a worker finds itself on."""
     return replace(solver, threads=min(solver.threads, max(1, count_cores() // workers)))
@@ -217,7 +233,7 @@ class Stream:
         try:
             for outcome in self.crew.map_blocks(job, groups, self.stop.event):
                 if isinstance(outcome, Lost):
-                    self._lose(outcome, progress)
+                    self._lose(outcome, progress, job)
                     continue
                 self.row = 0
                 for entry in outcome.value:
@@ -249,7 +265,7 @@ class Stream:
             self.stop.event.set()
             raise StoppedEarly(reason)
 
-    def _lose(self, lost: Lost, progress: Progress) -> None:
+    def _lose(self, lost: Lost, progress: Progress, job: Job) -> None:
         """Note a block that could not be done, and go on with the others while there is hope."""
         if isinstance(lost.error, (Interrupted, StorageLost)):
             raise lost.error
@@ -258,13 +274,15 @@ class Stream:
         for block in lost.task:
             name = name_block(block, self.output.dims, self.setup.layout.coords)
             log.warning("%s lost: %s", name, error)
+            if lost.killed:
+                give_up(job, block)
             self.output.ledger.mark_lost(block, error, quarantine=lost.killed)
         progress.lost += len(lost.task)
-        self.row += 1  # a chunk that several blocks share is lost once
+        self.row += not lost.killed  # a chunk that several blocks share is lost once
         if self.row >= LOSSES:
             raise StorageLost(
                 f"{self.row} reads or writes in a row failed, the last by {error}. What was done "
-                f"is kept; mend the cause and give the same command again"
+                f"is kept: mend the cause, then the same command goes on"
             ) from lost.error
 
 

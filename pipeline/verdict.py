@@ -145,11 +145,18 @@ def list_flagged(
 def list_lost(ledger: Ledger, dims: tuple[str, ...], coords: xr.Dataset) -> list[str]:
     """Name the blocks that could not be done, with the error, up to LISTED of them."""
     failures = ledger.read_failures()
+    given_up = ledger.columns["state"] == State.quarantined
     lines = [
-        f"lost: {name_block(ledger.blocks[index], dims, coords)}: {error}"
+        f"{'given up' if given_up[index] else 'lost'}: "
+        f"{name_block(ledger.blocks[index], dims, coords)}: {error}"
         for index, error in sorted(failures.items())
     ]
     more = [f"… and {len(lines) - LISTED} more blocks"] if len(lines) > LISTED else []
+    if lines:
+        more.append(
+            "the same command tries lost blocks again; those given up, because they killed their "
+            "worker each time, only with run.retry_failed=true"
+        )
     return lines[:LISTED] + more
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +16,14 @@ from pipeline.config import Config, amend, from_plain
 from pipeline.errors import Misuse, ReadError
 from pipeline.job import Setup, prepare
 from pipeline.labels import name_block, name_matrix
+from pipeline.lease import Lease
 from pipeline.ledger import OUTCOMES, State
 from pipeline.output import SHOWN, Output
 from pipeline.plan import Block
 from pipeline.provenance import list_differences
 from pipeline.sink import read_block
 
+log = logging.getLogger("eigenstream")
 SAMPLE = 1000
 BLOCKS = 64
 """Blocks that a sample is spread over at most, since a block is read whole."""
@@ -39,11 +42,14 @@ class Report:
         Largest residual, in units of n eps.
     failed : list of str
         One line for each matrix, or unreadable block, that fails.
+    damaged : dict of Block to str
+        Blocks whose stored results cannot be trusted, and why. They are marked as lost.
     """
 
     checked: int = 0
     worst: float = 0.0
     failed: list[str] = field(default_factory=list)
+    damaged: dict[Block, str] = field(default_factory=dict)
 
 
 def main(arguments: Arguments) -> int:
@@ -60,6 +66,10 @@ def main(arguments: Arguments) -> int:
         print(f"FAILED    {line}")
     if len(report.failed) > 20:
         print(f"          … and {len(report.failed) - 20} more")
+    if report.damaged:
+        print(
+            f"damaged   {len(report.damaged)} blocks, to be written again by the same `run` command"
+        )
     print(
         f"verified  {report.checked} matrices, worst residual {report.worst:.3g} units of n eps, "
         f"{len(report.failed)} failed"
@@ -111,11 +121,31 @@ def verify(
         )
     report = Report()
     for block, wanted in draw_sample(output, sample, seed):
+        name = name_block(block, output.dims, setup.layout.coords)
         try:
-            check_block(setup, output, block, wanted, seed, report)
+            stored = read_stored(output, block)
         except OSError as error:
-            report.failed.append(f"{name_block(block, output.dims, setup.layout.coords)}: {error}")
+            report.failed.append(f"{name}: {error}")
+            report.damaged[block] = str(error)
+            continue
+        try:
+            check_block(setup, output, block, stored, wanted, seed, report)
+        except OSError as error:  # of the input
+            report.failed.append(f"{name}: {error}")
+    give_back(output, report)
     return report
+
+
+def give_back(output: Output, report: Report) -> None:
+    """Mark damaged blocks as lost, so that the run's command writes them again."""
+    if not report.damaged:
+        return
+    try:
+        with Lease(output.ledger.folder):
+            for block, error in report.damaged.items():
+                output.ledger.mark_lost(block, f"found by verify: {error}")
+    except Misuse as error:  # somebody is writing there, or nobody can
+        log.warning("damaged blocks could not be marked as lost: %s", error)
 
 
 def draw_sample(
@@ -134,12 +164,23 @@ def draw_sample(
         yield blocks[i], share
 
 
-def check_block(
-    setup: Setup, output: Output, block: Block, wanted: int | None, seed: int, report: Report
-) -> None:
-    """Check (some of) the matrices of one block, and add what was found to `report`."""
+def read_stored(output: Output, block: Block) -> dict[str, NDArray[Any]]:
+    """Read what is stored of one block; raises ReadError where it is not what was written."""
     stored = {k: read_block(str(output.path), v, block) for k, v in output.names.items()}
     check_counts(stored["status"], output, block)
+    return stored
+
+
+def check_block(
+    setup: Setup,
+    output: Output,
+    block: Block,
+    stored: dict[str, NDArray[Any]],
+    wanted: int | None,
+    seed: int,
+    report: Report,
+) -> None:
+    """Check (some of) the matrices of one block, and add what was found to `report`."""
     proven = np.argwhere(np.isin(stored["status"], PROVEN))
     if wanted is not None and len(proven) > wanted:
         rng = np.random.default_rng([seed, block.index])
@@ -166,6 +207,7 @@ def check_block(
         index = tuple(int(a + b) for a, b in zip(block.start, proven[where], strict=True))
         name = name_matrix(index, output.dims, setup.layout.coords)
         report.failed.append(f"{name}: residual {residual[where]:.3g}")
+        report.damaged.setdefault(block, report.failed[-1])
 
 
 def check_counts(status: NDArray[Any], output: Output, block: Block) -> None:

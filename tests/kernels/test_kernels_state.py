@@ -141,9 +141,9 @@ def test_scipys_lapack_serves_where_torch_has_none(monkeypatch: pytest.MonkeyPat
 
 
 def test_arrays_of_numpy_need_no_torch() -> None:
-    """It takes a second to load and 200 MB a process; what is made of it is there when asked for."""
+    """It takes a second to load, and 200 MB a process; what is made of it loads it when needed."""
     done = run(
-        "import kernels, numpy as np, sys; a = np.eye(3)[None]; "
+        "import sys, numpy as np, kernels; a = np.eye(3)[None]; "
         "w, v, *_ = kernels.eigh(a, threads=1); kernels.fix_gauge(v); kernels.verify(a, w, v); "
         "kernels.choose_driver(3, 'float64'); print('torch' in sys.modules, end=' '); "
         "kernels.expm(a); print('torch' in sys.modules, set(kernels.__all__) <= set(dir(kernels)))"

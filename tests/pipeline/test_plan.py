@@ -43,7 +43,7 @@ def stacks(draw: st.DrawFn) -> Stack:
 
 @given(stacks(), st.sampled_from([None, 100, 10_000, 1_000_000]), st.integers(1, 5))
 def test_blocks_tile_the_stack(stack: Stack, block_bytes: int | None, workers: int) -> None:
-    plan = plan_blocks(stack, workers=workers, memory=GIB, block_bytes=block_bytes)
+    plan = plan_blocks(stack, workers=workers, memory=64 * GIB, block_bytes=block_bytes)
     seen = np.zeros(stack.shape, int)
     blocks = plan.blocks()
     for block in blocks:
@@ -55,7 +55,7 @@ def test_blocks_tile_the_stack(stack: Stack, block_bytes: int | None, workers: i
 @given(stacks(), st.sampled_from([None, 100, 10_000, 1_000_000]))
 def test_a_chunk_is_read_by_one_task(stack: Stack, block_bytes: int | None) -> None:
     """No stored chunk is needed by two tasks, so none is decoded twice."""
-    plan = plan_blocks(stack, workers=2, memory=GIB, block_bytes=block_bytes)
+    plan = plan_blocks(stack, workers=2, memory=64 * GIB, block_bytes=block_bytes)
     readers: dict[tuple[int, ...], int] = {}
     for task, group in enumerate(group_blocks(plan.blocks(), plan.read_shape)):
         assert sum(b.size for b in group) == enclose(group).size
