@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.sources.inventory import KeyEncoding
+
+
+class CutShort(ValueError):
+    """A file is shorter than it says: Blosc would read on beyond its end."""
+
 
 SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 
@@ -53,6 +59,8 @@ class ChunkFiles:
         try:
             for cell in product(*map(self._list_cells, positions, self.chunk)):
                 self._read_chunk(cell, values[tuple(self._place(cell, positions))])
+        except CutShort:
+            raise
         except Exception:  # codecs raise what they like; zarr-python will say what is wrong
             return None
         return values
@@ -85,6 +93,13 @@ class ChunkFiles:
         to[...] = whole[tuple(map(slice, to.shape))]
 
 
+def _decode_blosc(decode: Callable[[bytes], Any], data: bytes) -> Any:
+    size = int.from_bytes(data[12:16], "little")  # of the whole, says the header
+    if len(data) < max(16, size):
+        raise CutShort(f"its file has {len(data)} bytes, and says that it has {size}")
+    return decode(data)
+
+
 def _fill(stream: Any, to: memoryview) -> None:
     """Read exactly as many bytes as there is room for."""
     while to.nbytes:
@@ -110,6 +125,8 @@ def find_chunk_files(
         return None
     chunk, codec = found
     decode = numcodecs.get_codec(codec).decode if codec else None
+    if decode and codec and codec["id"] == "blosc":
+        decode = partial(_decode_blosc, decode)
     return ChunkFiles(folder, encoding, shape, chunk, dtype, decode)
 
 

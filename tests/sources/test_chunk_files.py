@@ -70,7 +70,8 @@ def test_parts_of_chunks_are_left_to_zarr(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("damage", ["cut", "longer", "empty"])
 def test_damage_is_noticed(name: str, damage: str, tmp_path: Path) -> None:
-    """Whatever zarr-python does with it: an error, or what it reads itself."""
+    """An error, or what zarr-python reads where it is content; it reads beyond the end of a Blosc
+    chunk that was cut short, which we must not."""
     write(tmp_path, name)
     chunks = [f for f in (tmp_path / "in.zarr").rglob("*") if f.is_file() and f.suffix != ".json"]
     chunk = next(f for f in sorted(chunks) if not f.name.startswith(".z"))
@@ -79,6 +80,8 @@ def test_damage_is_noticed(name: str, damage: str, tmp_path: Path) -> None:
     try:
         expected = zarr.open_array(tmp_path / "in.zarr", mode="r")[...]
     except Exception:
+        expected = None
+    if damage == "cut" and "blosc" in name:
         expected = None
     try:
         got = read(tmp_path, (0, 0), (5, 7))[1]

@@ -17,6 +17,7 @@ from source_cases import make_stack, open_at, read_all, whole, write_array
 
 from pipeline.errors import ReadError, StorageLost
 from pipeline.plan import Block
+from pipeline.sources.chunks import ChunkFiles
 from pipeline.sources.watched import WatchedStore
 
 
@@ -130,6 +131,24 @@ def test_reading_equals_numpy(case: dict[str, Any]) -> None:
         np.testing.assert_array_equal(got[todo], expected[block.slices][todo])
 
 
+def watch_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the chunks that are read from now on, by zarr-python or directly."""
+    keys: list[str] = []
+    get, read = WatchedStore.get, ChunkFiles._read_chunk
+
+    async def noted_get(self: WatchedStore, key: str, *args: Any, **keywords: Any) -> Any:
+        keys.append(key)
+        return await get(self, key, *args, **keywords)
+
+    def noted_read(self: ChunkFiles, cell: Any, to: Any) -> None:
+        keys.append(self.encoding.name(cell))
+        read(self, cell, to)
+
+    monkeypatch.setattr(WatchedStore, "get", noted_get)
+    monkeypatch.setattr(ChunkFiles, "_read_chunk", noted_read)
+    return keys
+
+
 @pytest.mark.parametrize("isel", [{}, {"dim_0": [7, 0, 8, 1, 0]}, {"dim_0": "::-3"}])
 @pytest.mark.parametrize("masked", [False, True])
 def test_a_chunk_is_read_once_a_call(
@@ -137,30 +156,16 @@ def test_a_chunk_is_read_once_a_call(
 ) -> None:
     write_array(tmp_path / "a", make_stack(9, 4, 2, 2), chunks=(2, 3, 2, 1))
     source = open_at(tmp_path / "a", isel=isel)
-    keys: Counter[str] = Counter()
-    plain = WatchedStore.get
-
-    async def get(self: WatchedStore, key: str, *args: Any, **keywords: Any) -> Any:
-        keys[key] += 1
-        return await plain(self, key, *args, **keywords)
-
-    monkeypatch.setattr(WatchedStore, "get", get)
+    keys = watch_reads(monkeypatch)
     todo = np.random.default_rng(1).random(source.shape) < 0.4 if masked else None
     source.read(whole(source), todo)
-    assert keys and set(keys.values()) == {1}
+    assert keys and set(Counter(keys).values()) == {1}
 
 
 def test_wholly_masked_chunks_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_array(tmp_path / "a", make_stack(8, 2, 2), chunks=(2, 2, 2))
     source = open_at(tmp_path / "a")
-    keys = []
-    plain = WatchedStore.get
-
-    async def get(self: WatchedStore, key: str, *args: Any, **keywords: Any) -> Any:
-        keys.append(key)
-        return await plain(self, key, *args, **keywords)
-
-    monkeypatch.setattr(WatchedStore, "get", get)
+    keys = watch_reads(monkeypatch)
     source.read(whole(source), np.arange(8) >= 6)
     assert keys == ["c/3/0/0"]
 
