@@ -11,7 +11,7 @@ class Misuse(ValueError):
 
 
 class Interrupted(Exception):
-    """The run was asked to stop, or ran out of workers or time; it can be resumed (exit code 3)."""
+    """The run was asked to stop, or ran out of time; it can be resumed (exit code 3)."""
 
 
 class StoppedEarly(Exception):
@@ -20,6 +20,10 @@ class StoppedEarly(Exception):
 
 class StorageLost(OSError):
     """The input or the output cannot be reached any more (exit code 4)."""
+
+
+class WorkersLost(Exception):
+    """Workers died and nothing is left that could do the work; it can be resumed (exit code 4)."""
 
 
 class ReadError(OSError):

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from pipeline.errors import Interrupted, Misuse, StorageLost
+from pipeline.errors import Interrupted, Misuse, StorageLost, WorkersLost
 
 Member = TypeVar("Member")
 MISUSE, INTERRUPTED, LOST = 2, 3, 4
@@ -31,7 +31,7 @@ def guard(call: Callable[[], int]) -> int:
         return report(error, MISUSE, str(error))
     except (Interrupted, KeyboardInterrupt) as error:
         return report(error, INTERRUPTED, str(error) or "interrupted")
-    except StorageLost as error:
+    except (StorageLost, WorkersLost) as error:
         return report(error, LOST, str(error))
     except BrokenPipeError as error:
         if is_stdout_gone():

@@ -20,7 +20,7 @@ Lists and mappings: 'solve.subset=[0,4]'  'source.isel={k1: 0, k2: [1, 2]}'  sou
 Switch off with null: source.variable=null"""
 CODES = """\
 0 all well; 1 more matrices failed than run.max_bad allows; 2 misuse, nothing written;
-3 interrupted, resumable; 4 internal error, or storage lost"""
+3 interrupted, resumable; 4 internal error, or storage or workers lost"""
 WIDTH = 96
 
 

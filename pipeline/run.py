@@ -6,7 +6,6 @@ import logging
 import time
 import traceback
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from pipeline.callable import make_callable
@@ -18,7 +17,9 @@ from pipeline.job import Setup, prepare
 from pipeline.labels import name_block
 from pipeline.lease import Lease, Pass
 from pipeline.ledger import OUTCOMES, Entry, State, count_needed
-from pipeline.output import Output, open_log, open_output
+from pipeline.logbook import open_log
+from pipeline.output import Output, open_output
+from pipeline.places import Place
 from pipeline.plan import Block, enclose, group_blocks
 from pipeline.progress import Progress
 from pipeline.signals import StopSignal
@@ -38,6 +39,7 @@ from pipeline.verdict import (
 )
 
 log = logging.getLogger("eigenstream")
+FAILED = OUTCOMES.index("failed")
 LOSSES = 10
 """Tasks lost in a row after which it is the store that is lost, not the block."""
 
@@ -48,7 +50,7 @@ class Outcome:
 
     Attributes
     ----------
-    path : Path
+    path : Place
         The output.
     code : int
         The exit code: 0, or 1 if more matrices are bad than allowed.
@@ -56,7 +58,7 @@ class Outcome:
         The counts behind it.
     """
 
-    path: Path
+    path: Place
     code: int
     verdict: Verdict
 
@@ -67,7 +69,7 @@ class Job:
 
     source: Any
     solver: Solver
-    path: str
+    path: Place
     names: dict[str, str]
     ticket: Pass
     limit: int | None
@@ -115,11 +117,21 @@ def go_on(setup: Setup, output: Output, stop: StopSignal) -> Outcome:
         return conclude(setup, output)
     complete = True
     try:
-        with Lease(output.ledger.folder) as lease, output.launch(setup):
-            output.ledger.reload()  # another process may have gone on until now
+        with (
+            Lease(output.ledger.folder) as lease,
+            output.launch(setup),
+            output.ledger.marking(lease.ticket),
+        ):
             complete = work(setup, output, lease.ticket, stop)
     except StoppedEarly as error:
         log.error("stopped early: %s", error)
+    except StorageLost:
+        raise
+    except OSError as error:  # at the ledger, or the provenance
+        raise StorageLost(
+            f"storage lost: {output.path}: {error}. What was done is kept: mend the cause (space, "
+            f"rights, the connection), then the same command goes on"
+        ) from error
     return conclude(setup, output, complete)
 
 
@@ -143,7 +155,7 @@ def work(setup: Setup, output: Output, ticket: Pass, stop: StopSignal) -> bool:
             job = Job(
                 source=setup.source,
                 solver=setup.solver,
-                path=str(output.path),
+                path=output.path,
                 names=output.names,
                 ticket=ticket,
                 limit=setup.config.plan.limit,
@@ -189,6 +201,14 @@ def process(job: Job, group: tuple[Block, ...]) -> list[Entry]:
     return entries
 
 
+def give_up(job: Job, block: Block) -> None:
+    """Write a block that kills whoever works on it: its matrices `failed`, without an answer."""
+    status = start_status(block, job.source.shape, job.limit, job.source.todo(block))
+    status[status == 0] = FAILED
+    results = job.solver.blank(status)
+    write_block(job.path, block, {name: results[k] for k, name in job.names.items()})
+
+
 def limit_threads(solver: Solver, workers: int) -> Solver:
     """Keep workers times threads within the cores of the host that a worker finds itself on."""
     return replace(solver, threads=min(solver.threads, max(1, count_cores() // workers)))
@@ -217,7 +237,7 @@ class Stream:
         try:
             for outcome in self.crew.map_blocks(job, groups, self.stop.event):
                 if isinstance(outcome, Lost):
-                    self._lose(outcome, progress)
+                    self._lose(outcome, progress, job)
                     continue
                 self.row = 0
                 for entry in outcome.value:
@@ -249,7 +269,7 @@ class Stream:
             self.stop.event.set()
             raise StoppedEarly(reason)
 
-    def _lose(self, lost: Lost, progress: Progress) -> None:
+    def _lose(self, lost: Lost, progress: Progress, job: Job) -> None:
         """Note a block that could not be done, and go on with the others while there is hope."""
         if isinstance(lost.error, (Interrupted, StorageLost)):
             raise lost.error
@@ -258,13 +278,15 @@ class Stream:
         for block in lost.task:
             name = name_block(block, self.output.dims, self.setup.layout.coords)
             log.warning("%s lost: %s", name, error)
+            if lost.killed:
+                give_up(job, block)
             self.output.ledger.mark_lost(block, error, quarantine=lost.killed)
         progress.lost += len(lost.task)
-        self.row += 1  # a chunk that several blocks share is lost once
+        self.row += not lost.killed  # a chunk that several blocks share is lost once
         if self.row >= LOSSES:
             raise StorageLost(
                 f"{self.row} reads or writes in a row failed, the last by {error}. What was done "
-                f"is kept; mend the cause and give the same command again"
+                f"is kept: mend the cause, then the same command goes on"
             ) from lost.error
 
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 log = logging.getLogger("eigenstream")
 SMALL_BYTES = 64 << 20
@@ -37,6 +37,7 @@ class Lost:
 
 
 Outcome = Returned | Lost
+Ended = TypeVar("Ended")
 
 
 class Crew(Protocol):
@@ -188,11 +189,15 @@ def attempt(fn: Callable[[Any], Any], task: Any) -> Outcome:
 def keep_flight(
     tasks: Iterable[Any],
     submit: Callable[[Any], None],
-    ended: queue.SimpleQueue[Outcome],
+    ended: queue.SimpleQueue[Ended],
     stop: threading.Event,
     window: int,
-) -> Iterator[Outcome]:
-    """Keep up to `window` tasks in flight, and yield outcomes as they arrive in `ended`."""
+    watch: Callable[[], None] = lambda: None,
+) -> Iterator[Ended]:
+    """Keep up to `window` tasks in flight, and yield what arrives in `ended`.
+
+    `watch` is called while nothing arrives: it may raise where nothing ever will.
+    """
     waiting = iter(tasks)
     flying, exhausted, grace = 0, False, GRACE_SECONDS
     while True:
@@ -210,6 +215,7 @@ def keep_flight(
             outcome = ended.get(timeout=0.25)
         except queue.Empty:
             grace -= 0.25 if stop.is_set() else 0.0
+            watch()
             continue
         flying -= 1
         yield outcome

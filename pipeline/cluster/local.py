@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import queue
 import shutil
 import signal
 import tempfile
 import threading
-import uuid
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -17,43 +18,60 @@ import dask
 from distributed import Client, KilledWorker, LocalCluster, WorkerPlugin
 from distributed.protocol.pickle import dumps, loads
 
-from pipeline.cluster.crew import GRACE_SECONDS, Lost, Outcome, Returned, keep_flight
-from pipeline.errors import Interrupted, Misuse
+from pipeline.cluster.bundles import Bundles, Report, carry_out
+from pipeline.cluster.crew import GRACE_SECONDS, Lost, Outcome, keep_flight
+from pipeline.errors import Misuse, WorkersLost
+from pipeline.progress import format_bytes
+from pipeline.signals import SIGNALS
 
 START_SECONDS = 120
+log = logging.getLogger("eigenstream")
 SETTINGS = {
     "distributed.worker.multiprocessing-method": "spawn",
     "distributed.comm.timeouts.connect": "30s",
+    # tasks that a dying worker had come back at once: who is guilty is found out here
+    "distributed.scheduler.allowed-failures": 0,
+    # a paused worker might never go on, since what it holds are not results that could be spilled
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
 }
-CLOSE_SECONDS = 8
-_carried: dict[str, Callable[[Any], Any]] = {}
+ORDERLY_SECONDS = 1
+"""Time that workers get to end by themselves; with torch loaded an interpreter takes two."""
+CLOSE_SECONDS = 6
+"""Time that the cluster gets to end after its workers were killed."""
+PATIENCE_SECONDS = 60.0
+"""Time without any worker after which none is expected any more; a restart takes a few seconds."""
+DEATHS = 2
+"""Times that every worker may die with no task ended between."""
+TRIES_ALONE = 2
+"""Times that a task is tried alone, after its worker died while others were there, too."""
+_carried: list[Callable[[Any], Any]] = []
 
 
 class Carry(WorkerPlugin):  # type: ignore[misc]  # distributed ships no types
-    """Brings the task's function to every worker once, those started later included.
+    """Brings the tasks' function to every worker once, those started later included.
 
-    Tasks then are an address each, however much the function holds.
+    Tasks then are an address each, however much the function holds. The next one takes its place.
     """
 
-    def __init__(self, key: str, fn: Callable[[Any], Any]) -> None:
-        self.name = key
+    name = "carry"
+
+    def __init__(self, fn: Callable[[Any], Any]) -> None:
         self.payload = dumps(fn)
 
     def setup(self, worker: Any) -> None:
         """Unpack the function in a worker that starts."""
         if threading.current_thread() is threading.main_thread():
-            # Ctrl-C reaches the whole group; the client decides what becomes of the work
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-        _carried[self.name] = loads(self.payload)
-
-    def teardown(self, worker: Any) -> None:
-        """Forget the function."""
-        _carried.pop(self.name, None)
+            # both may reach the whole group; the client decides what becomes of the work
+            for number in SIGNALS:
+                signal.signal(number, signal.SIG_IGN)
+        _carried[:] = [loads(self.payload)]
 
 
-def carry_out(key: str, task: Any) -> Any:
-    """Carry out a task by the function that `Carry` brought."""
-    return _carried[key](task)
+def carry_bundle(bundle: tuple[Any, ...]) -> Report:
+    """Carry out tasks by the function that `Carry` brought."""
+    return carry_out(_carried[0], bundle)
 
 
 class LocalCrew:
@@ -61,6 +79,8 @@ class LocalCrew:
 
     def __init__(self, workers: int, memory: int) -> None:
         self.workers = workers
+        self._memory = memory
+        self._overfull: set[str] = set()
         # a folder of its own: the default one may belong to another user of this host
         self._scratch = tempfile.mkdtemp(prefix="eigenstream-")
         try:
@@ -77,10 +97,11 @@ class LocalCrew:
                     env={"DASK_LOGGING__DISTRIBUTED": "critical"},
                 )
                 self._client = Client(self._cluster, set_as_default=False)
+            self._client.subscribe_topic("worker-restart-memory", self._note_overfull)
             self._client.wait_for_workers(1, timeout=START_SECONDS)
         except TimeoutError as error:
             self.close()
-            raise Interrupted(f"no worker process started within {START_SECONDS} s") from error
+            raise WorkersLost(f"no worker process started within {START_SECONDS} s") from error
         except RuntimeError as error:
             self.close()
             raise Misuse(
@@ -89,48 +110,140 @@ class LocalCrew:
                 f"the script first; or choose cluster=threads"
             ) from error
 
+    def _note_overfull(self, event: tuple[float, dict[str, Any]]) -> None:
+        self._overfull.add(str(event[1]["worker"]))
+
     def map_blocks(
         self, fn: Callable[[Any], Any], tasks: Iterable[Any], stop: threading.Event
     ) -> Iterator[Outcome]:
-        """See `Crew.map_blocks`."""
-        carry = Carry(f"carry-{uuid.uuid4().hex}", fn)
-        self._client.register_plugin(carry)
-        ended: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        """See `Crew.map_blocks`.
+
+        Of the tasks that a dying worker had, any may be what killed it: they are suspects, and
+        tried again after all others, each alone. So are those of which no answer came.
+        """
+        self._client.register_plugin(Carry(fn))
+        bundles, suspects, deaths = Bundles(tasks), list[Any](), set[str]()
+        # two for each worker, so that the next address waits where the last block ends
+        for report in self._fly(bundles, stop, window=2 * self.workers):
+            if report.failure is None:
+                deaths.clear()
+                bundles.learn(report)
+                yield from report.outcomes
+                continue
+            suspects += [outcome.task for outcome in report.outcomes]
+            self._judge(deaths, report.failure)
+        for task in suspects:
+            yield from self._try_alone(task, stop)
+
+    def _judge(self, deaths: set[str], failure: BaseException) -> None:
+        """Note a death (of one worker, each of its bundles tells), and give up when one worker
+        after the other died and no task ended between."""
+        death = str(failure) or type(failure).__name__
+        if death not in deaths:
+            log.warning("%s", f"{death}. Its blocks are tried again, each alone, after the others")
+            deaths.add(death)
+        if len(deaths) > max(4, DEATHS * self.workers):
+            raise WorkersLost(
+                f"{len(deaths)} workers died one after the other, and no block was done between; "
+                f"the last: {death}. What was done before is kept: mend the cause, then the same "
+                f"command goes on"
+            )
+
+    def _try_alone(self, task: Any, stop: threading.Event) -> Iterator[Outcome]:
+        """Try a task with nothing else in flight, so that a worker's death is its own doing."""
+        failure: BaseException | None = None
+        for _ in range(TRIES_ALONE):
+            for report in self._fly([(task,)], stop, window=1):
+                failure = report.failure
+                if failure is None:
+                    yield from report.outcomes
+                    return
+        if isinstance(failure, WorkersLost) and not stop.is_set():
+            died = f"its worker died each of the {1 + TRIES_ALONE} times it was tried"
+            yield Lost(task, WorkersLost(f"{died}; {failure}"), killed=True)
+        elif failure and not stop.is_set():
+            yield Lost(task, failure, killed=False)
+
+    def _fly(
+        self, bundles: Iterable[tuple[Any, ...]], stop: threading.Event, window: int
+    ) -> Iterator[Report]:
+        """Send bundles to the workers, and yield what becomes of them."""
+        ended: queue.SimpleQueue[Report] = queue.SimpleQueue()
         flying: dict[str, Any] = {}  # a future forgotten is a task cancelled
 
-        def submit(task: Any) -> None:
-            future = self._client.submit(carry_out, carry.name, task, pure=False, retries=0)
+        def submit(bundle: tuple[Any, ...]) -> None:
+            future = self._client.submit(carry_bundle, bundle, pure=False, retries=0)
             flying[future.key] = future
-            future.add_done_callback(lambda f: land(f, task))
+            future.add_done_callback(lambda f: land(f, bundle))
 
-        def land(future: Any, task: Any) -> None:
-            outcome = read_outcome(future, task)
+        def land(future: Any, bundle: tuple[Any, ...]) -> None:
+            report = self._read_report(future, bundle)
             flying.pop(future.key, None)
-            ended.put(outcome)
+            ended.put(report)
 
-        # two for each worker, so that the next address waits where the last block ends
-        yield from keep_flight(tasks, submit, ended, stop, window=2 * self.workers)
+        watch = Watch(self._cluster)
+        yield from keep_flight(bundles, submit, ended, stop, window, watch.look)
         if flying:
             self._client.cancel(list(flying.values()), force=True)
-        else:
-            self._client.unregister_worker_plugin(carry.name)
+
+    def _read_report(self, future: Any, bundle: tuple[Any, ...]) -> Report:
+        """Turn a future that is done into a report."""
+        try:
+            report: Report = future.result(timeout=GRACE_SECONDS)
+            return report
+        except KilledWorker as error:
+            failure: BaseException = WorkersLost(self._explain_death(error.last_worker.address))
+        except BaseException as error:
+            failure = error
+        return Report([Lost(task, failure, killed=False) for task in bundle], failure=failure)
+
+    def _explain_death(self, address: str) -> str:
+        if address in self._overfull:
+            return (
+                f"worker {address} took more than its {format_bytes(self._memory)} of memory and "
+                f"was ended; give each more (cluster.memory), or make plan.block_bytes smaller"
+            )
+        return f"worker {address} died"
 
     def close(self) -> None:
-        """See `Crew.close`; closes what there is, if it could not be started whole."""
+        """See `Crew.close`; closes what there is, if it could not be started whole.
+
+        Nothing in a worker is worth waiting for: its blocks are written, or abandoned. So one that
+        is slow to end by itself, or stopped, or hangs, is killed.
+        """
+        nannies = list(getattr(getattr(self, "_cluster", None), "workers", {}).values())
+        thread = threading.Thread(target=self._close_orderly, name="close", daemon=True)
+        thread.start()
+        thread.join(ORDERLY_SECONDS)
+        for pid in [nanny.pid for nanny in nannies if thread.is_alive() and nanny.pid]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        thread.join(CLOSE_SECONDS)
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _close_orderly(self) -> None:
         for name in ("_client", "_cluster"):
             with contextlib.suppress(Exception):
                 getattr(self, name).close(timeout=CLOSE_SECONDS)
-        shutil.rmtree(self._scratch, ignore_errors=True)
 
 
-def read_outcome(future: Any, task: Any) -> Outcome:
-    """Turn a future that is done into an outcome."""
-    try:
-        return Returned(task, future.result(timeout=GRACE_SECONDS))
-    except KilledWorker as error:
-        return Lost(task, error, killed=True)
-    except BaseException as error:
-        return Lost(task, error, killed=False)
+class Watch:
+    """Notices that all workers are gone and none comes back."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster, self._seen = cluster, time.monotonic()
+
+    def look(self) -> None:
+        """Raise WorkersLost after PATIENCE_SECONDS without a worker."""
+        now = time.monotonic()
+        if self._cluster.scheduler.workers:
+            self._seen = now
+        elif now - self._seen > PATIENCE_SECONDS:
+            raise WorkersLost(
+                f"all workers are gone, and none came back within {PATIENCE_SECONDS:.0f} s. What "
+                f"was done is kept; see to it that processes can be started on this host (memory, "
+                f"limits), then the same command goes on"
+            )
 
 
 @contextlib.contextmanager

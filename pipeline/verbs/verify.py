@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arguments import Arguments, keep_to_groups
-from pipeline.config import Config, amend, from_plain
+from pipeline.arguments import OPTIONS, Arguments, keep_to_groups
+from pipeline.config import Config, amend, from_plain, read_sink_options
 from pipeline.errors import Misuse, ReadError
 from pipeline.job import Setup, prepare
 from pipeline.labels import name_block, name_matrix
+from pipeline.lease import Lease
 from pipeline.ledger import OUTCOMES, State
 from pipeline.output import SHOWN, Output
+from pipeline.places import Remote
 from pipeline.plan import Block
 from pipeline.provenance import list_differences
 from pipeline.sink import read_block
+from pipeline.site import locate_output
 
+log = logging.getLogger("eigenstream")
 SAMPLE = 1000
 BLOCKS = 64
 """Blocks that a sample is spread over at most, since a block is read whole."""
@@ -39,19 +44,22 @@ class Report:
         Largest residual, in units of n eps.
     failed : list of str
         One line for each matrix, or unreadable block, that fails.
+    damaged : dict of Block to str
+        Blocks whose stored results cannot be trusted, and why. They are marked as lost.
     """
 
     checked: int = 0
     worst: float = 0.0
     failed: list[str] = field(default_factory=list)
+    damaged: dict[Block, str] = field(default_factory=dict)
 
 
 def main(arguments: Arguments) -> int:
     """Verify an output; exit code 1 if anything fails."""
     flags = arguments.flags
-    path = Path(str(arguments.target)).absolute()
+    path = locate_output(str(arguments.target), read_sink_options(arguments))
     sample = None if flags.get("all") else int(flags.get("sample", SAMPLE))
-    keep_to_groups(arguments, ("source",), "verify takes the run's own config")
+    keep_to_groups(arguments, ("source", OPTIONS), "verify takes the run's own config")
     config = amend(
         from_plain(Output.open(path).stored["config"]), arguments.overrides, arguments.config_dir
     )
@@ -60,6 +68,10 @@ def main(arguments: Arguments) -> int:
         print(f"FAILED    {line}")
     if len(report.failed) > 20:
         print(f"          … and {len(report.failed) - 20} more")
+    if report.damaged:
+        print(
+            f"damaged   {len(report.damaged)} blocks, to be written again by the same `run` command"
+        )
     print(
         f"verified  {report.checked} matrices, worst residual {report.worst:.3g} units of n eps, "
         f"{len(report.failed)} failed"
@@ -68,11 +80,12 @@ def main(arguments: Arguments) -> int:
 
 
 def verify(
-    path: str | Path,
+    path: str | Path | Remote,
     *,
     sample: int | None = SAMPLE,
     seed: int = 0,
     config: Config | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Report:
     """Check stored results against the input.
 
@@ -86,6 +99,8 @@ def verify(
         Seed of the draw.
     config : Config, optional
         The run's config with another `source.path`, for an input that has moved.
+    storage_options : mapping, optional
+        How the object store of the output is opened.
 
     Returns
     -------
@@ -97,7 +112,8 @@ def verify(
     Misuse
         If there is no output at `path`, or the input is not the one that was solved.
     """
-    output = Output.open(Path(path).absolute())
+    place = path if isinstance(path, Remote) else locate_output(str(path), storage_options)
+    output = Output.open(place)
     setup = prepare(config or from_plain(output.stored["config"]))
     if "eigenvalues" not in output.names:
         raise Misuse(f"{output.path} holds no eigenvalues to verify: sink.variables left them out")
@@ -111,11 +127,31 @@ def verify(
         )
     report = Report()
     for block, wanted in draw_sample(output, sample, seed):
+        name = name_block(block, output.dims, setup.layout.coords)
         try:
-            check_block(setup, output, block, wanted, seed, report)
+            stored = read_stored(output, block)
         except OSError as error:
-            report.failed.append(f"{name_block(block, output.dims, setup.layout.coords)}: {error}")
+            report.failed.append(f"{name}: {error}")
+            report.damaged[block] = str(error)
+            continue
+        try:
+            check_block(setup, output, block, stored, wanted, seed, report)
+        except OSError as error:  # of the input
+            report.failed.append(f"{name}: {error}")
+    give_back(output, report)
     return report
+
+
+def give_back(output: Output, report: Report) -> None:
+    """Mark damaged blocks as lost, so that the run's command writes them again."""
+    if not report.damaged:
+        return
+    try:
+        with Lease(output.ledger.folder) as lease, output.ledger.marking(lease.ticket):
+            for block, error in report.damaged.items():
+                output.ledger.mark_lost(block, f"found by verify: {error}")
+    except Misuse as error:  # somebody is writing there, or nobody can
+        log.warning("damaged blocks could not be marked as lost: %s", error)
 
 
 def draw_sample(
@@ -134,12 +170,23 @@ def draw_sample(
         yield blocks[i], share
 
 
+def read_stored(output: Output, block: Block) -> dict[str, NDArray[Any]]:
+    """Read what is stored of one block; raises ReadError where it is not what was written."""
+    stored = {k: read_block(output.path, v, block) for k, v in output.names.items()}
+    check_counts(stored["status"], output, block)
+    return stored
+
+
 def check_block(
-    setup: Setup, output: Output, block: Block, wanted: int | None, seed: int, report: Report
+    setup: Setup,
+    output: Output,
+    block: Block,
+    stored: dict[str, NDArray[Any]],
+    wanted: int | None,
+    seed: int,
+    report: Report,
 ) -> None:
     """Check (some of) the matrices of one block, and add what was found to `report`."""
-    stored = {k: read_block(str(output.path), v, block) for k, v in output.names.items()}
-    check_counts(stored["status"], output, block)
     proven = np.argwhere(np.isin(stored["status"], PROVEN))
     if wanted is not None and len(proven) > wanted:
         rng = np.random.default_rng([seed, block.index])
@@ -166,6 +213,7 @@ def check_block(
         index = tuple(int(a + b) for a, b in zip(block.start, proven[where], strict=True))
         name = name_matrix(index, output.dims, setup.layout.coords)
         report.failed.append(f"{name}: residual {residual[where]:.3g}")
+        report.damaged.setdefault(block, report.failed[-1])
 
 
 def check_counts(status: NDArray[Any], output: Output, block: Block) -> None:

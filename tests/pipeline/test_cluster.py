@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from pipeline.cluster import Crew, Lost, Returned, start_crew
+from pipeline.cluster.bundles import LARGEST
 from pipeline.cluster.crew import Size
 
 
@@ -46,13 +47,13 @@ def test_tasks_are_taken_as_workers_become_free(crew: Crew) -> None:
     taken = []
 
     def produce() -> Iterator[int]:
-        for number in range(10, 40):
+        for number in range(10, 2000):
             taken.append(number)
             yield number
 
     for ended, _ in enumerate(crew.map_blocks(square, produce(), threading.Event())):
-        assert len(taken) <= ended + 1 + 2 * crew.workers
-    assert len(taken) == 30
+        assert len(taken) <= ended + 1 + 2 * crew.workers * LARGEST
+    assert len(taken) == 1990
 
 
 def test_a_stop_begins_no_further_task(crew: Crew) -> None:
@@ -61,7 +62,7 @@ def test_a_stop_begins_no_further_task(crew: Crew) -> None:
     for _ in crew.map_blocks(square, range(10, 10_000), stop):
         ended += 1
         stop.set()
-    assert ended <= 1 + 2 * crew.workers
+    assert ended <= 1 + 2 * crew.workers * LARGEST
 
 
 def test_a_task_that_kills_its_worker_does_not_take_the_others_down() -> None:
