@@ -5,9 +5,11 @@ The one file that imports obstore.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -31,7 +33,7 @@ it would be 3 s), so that a store that restarts is not a store that is lost."""
 GIVE_UP_SECONDS = 120.0
 """Time after which a request is not tried again, however few retries it had."""
 INSIST_SECONDS = 10.0
-"""Time for which a conditional put is sent again."""
+"""Time for which conditional puts and removals are sent again; see `insist`."""
 CONNECT_SECONDS, SILENT_SECONDS, REQUEST_SECONDS = 10, 30, 600
 """A connection that does not come about, a silent one, and a request that takes too long, fail."""
 
@@ -59,9 +61,6 @@ def open_bucket(url: str, options: str) -> Objects:
     given = read_options(options)
     client = choose_client(url, given)
     retry = choose_retries(given.pop("retry_config", {}))
-    if url.startswith("s3"):
-        # a request that removes many objects is not sent again when the connection was lost
-        given.setdefault("disable_bulk_delete", "true")
     try:
         if url.startswith("http"):
             return HTTPStore.from_url(url, client_options=client, retry_config=retry, **given)
@@ -103,7 +102,16 @@ def choose_retries(given: Mapping[str, Any]) -> Any:
 
 def open_objects(url: str, options: str) -> ObjectStore[Any]:
     """Open a bucket as a Zarr store; one of HTTP addresses for reading only."""
-    return ObjectStore(open_bucket(url, options), read_only=url.startswith("http"))
+    return InsistentStore(open_bucket(url, options), read_only=url.startswith("http"))
+
+
+class InsistentStore(ObjectStore["Objects"]):
+    """Objects as a Zarr store, in which removals outlive a lost connection."""
+
+    async def delete(self, key: str) -> None:
+        self._check_writable()
+        with contextlib.suppress(FileNotFoundError):
+            await asyncio.to_thread(remove_objects, self.store, [key])
 
 
 def list_folder(bucket: Objects, key: str) -> tuple[list[str], list[str]]:
@@ -126,24 +134,16 @@ def list_sizes(bucket: Objects, key: str) -> Iterator[tuple[str, int]]:
 def create_object(bucket: Objects, key: str, content: bytes) -> bool:
     """Create an object unless it exists (If-None-Match); says whether it was created here.
 
-    obstore does not send such a request again when the connection was lost, for it may have been
-    carried out. Here it is, and then the answer is that the object exists: so what exists is
-    looked at. The content must therefore be nobody else's.
+    One that was carried out though its answer was lost is sent again, and then the answer is that
+    the object exists: so what exists is looked at. The content must be nobody else's.
     """
     import obstore
 
-    deadline, pause = time.monotonic() + INSIST_SECONDS, FIRST_SECONDS
-    while True:
-        try:
-            obstore.put(bucket, key, content, mode="create")
-            return True
-        except obstore.exceptions.AlreadyExistsError:
-            return bytes(obstore.get(bucket, key).bytes()) == content
-        except obstore.exceptions.GenericError:
-            if time.monotonic() > deadline:
-                raise
-        time.sleep(pause)
-        pause *= 2
+    try:
+        insist(lambda: obstore.put(bucket, key, content, mode="create"))
+        return True
+    except obstore.exceptions.AlreadyExistsError:
+        return bytes(obstore.get(bucket, key).bytes()) == content
 
 
 def read_time(bucket: Objects, key: str) -> datetime:
@@ -159,4 +159,21 @@ def remove_objects(bucket: Objects, keys: list[str]) -> None:
     import obstore
 
     if keys:
-        obstore.delete(bucket, keys)
+        insist(lambda: obstore.delete(bucket, keys))
+
+
+def insist(call: Callable[[], Any]) -> None:
+    """Carry out a request that obstore does not send again once its connection was lost, because
+    it may have been carried out: conditional puts, and removals."""
+    from obstore.exceptions import GenericError
+
+    deadline, pause = time.monotonic() + INSIST_SECONDS, FIRST_SECONDS
+    while True:
+        try:
+            call()
+            return
+        except GenericError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(pause)
+        pause *= 2
