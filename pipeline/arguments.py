@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from pipeline.checks import find_nearest
 from pipeline.errors import Misuse
+from pipeline.redaction import hide_arguments
 
-__all__ = ["VERBS", "Arguments", "Flag", "Verb", "keep_to_groups", "read_arguments"]
+__all__ = ["OPTIONS", "VERBS", "Arguments", "Flag", "Verb", "keep_to_groups", "read_arguments"]
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Flag:
     short: str | None = None
 
 
+OPTIONS = "sink.storage_options"
+"""What every verb that opens an output takes: how its store is opened is never recorded."""
 CONFIG_DIR = Flag("--config-dir", "DIR", "a directory of your own config groups")
 MULTIRUN = Flag("--multirun", None, "run every combination of key=a,b values in turn", "-m")
 CFG = Flag("--cfg", None, "print the composed config as YAML, and stop")
@@ -77,7 +80,7 @@ VERBS = {
             "how far a run is, from its ledger alone",
             (),
             target=True,
-            overrides=False,
+            overrides=True,
             example="bands.zarr",
         ),
         Verb(
@@ -144,9 +147,11 @@ def keep_to_groups(arguments: Arguments, groups: Sequence[str], why: str) -> Non
         Naming the first such override.
     """
     for text in arguments.overrides:
-        if re.split(r"[.=]", text.lstrip("+~"))[0] not in groups:
+        name = text.lstrip("+~").partition("=")[0]
+        if not any(name == group or name.startswith(f"{group}.") for group in groups):
             expected = " and ".join(f"{group}.*" for group in groups)
-            raise Misuse(f"{why}: got {text!r}, expected keys of {expected} only")
+            shown = hide_arguments([text])[0]
+            raise Misuse(f"{why}: got {shown!r}, expected keys of {expected} only")
 
 
 def read_arguments(verb: Verb, words: Sequence[str]) -> Arguments:

@@ -26,7 +26,14 @@ from pipeline.choices import (
 )
 
 if TYPE_CHECKING:
-    from pipeline.overrides import amend, compose, compose_many, show, to_yaml
+    from pipeline.overrides import (
+        amend,
+        compose,
+        compose_many,
+        read_sink_options,
+        show,
+        to_yaml,
+    )
 
 __all__ = [
     "MISSING",
@@ -35,6 +42,7 @@ __all__ = [
     "compose",
     "compose_many",
     "from_plain",
+    "read_sink_options",
     "show",
     "to_plain",
     "to_yaml",
@@ -48,8 +56,9 @@ class SourceConfig:
     Attributes
     ----------
     path : text
-        A Zarr store (group or array), or a `.npy` file. Relative paths start at the
-        working directory.
+        A Zarr store (group or array): a folder, a URL (`s3://`, `gs://`, `az://`, `https://`,
+        …), a zip archive, an icechunk repository; or a `.npy` file. Relative paths start at
+        the working directory.
     variable : text or null
         The variable that holds the matrices; null: the only one that can.
     matrix_dims : list of two names, or of two positions, or null
@@ -65,6 +74,9 @@ class SourceConfig:
         the store's fill value (how a background of zeros is stored).
     units : text or null
         Units of the matrix elements, for a store that does not say.
+    storage_options : mapping of option to value
+        How a store that is no local folder is opened, such as `endpoint` or credentials; for an
+        icechunk repository `branch`, `tag` or `snapshot_id`. Never recorded.
     """
 
     path: str = MISSING
@@ -75,6 +87,7 @@ class SourceConfig:
     mask: str | None = None
     missing: Missing = Missing.error
     units: str | None = None
+    storage_options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         checks.check_text("source.path", self.path)
@@ -193,8 +206,8 @@ class SinkConfig:
     Attributes
     ----------
     path : text or null
-        The output, a Zarr group; the same command again resumes it. Null: a new
-        directory under `outputs/` at each launch.
+        The output, a Zarr group, in a folder or an object store (`s3://`, `gs://`, `az://`);
+        the same command again resumes it. Null: a new directory under `outputs/` at each launch.
     overwrite : true | false
         Delete what is at `path` first, if it is an output of ours.
     variables : list of eigenvalues, eigenvectors, residual, status, or null
@@ -204,6 +217,8 @@ class SinkConfig:
         Name of the dimension of eigenpairs; `mode` is usual for covariances and tensors.
     rename : mapping of input name to output name
         New names for dimensions and coordinates of the input.
+    storage_options : mapping of option to value
+        How an object store is opened, such as `endpoint` or credentials. Never recorded.
     """
 
     path: str | None = None
@@ -211,6 +226,7 @@ class SinkConfig:
     variables: list[str] | None = None
     pair_dim: str = "band"
     rename: dict[str, str] = field(default_factory=dict)
+    storage_options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         checks.check_text("sink.path", self.path)
@@ -327,9 +343,16 @@ class Config:
 
 
 def to_plain(config: Config) -> dict[str, Any]:
-    """Turn a config into nested dictionaries of JSON-able values."""
+    """Turn a config into nested dictionaries of JSON-able values.
+
+    Storage options stay out: what is recorded, shown or logged is made from this.
+    """
     return {
-        group: {key: v.value if isinstance(v, Enum) else v for key, v in values.items()}
+        group: {
+            key: v.value if isinstance(v, Enum) else v
+            for key, v in values.items()
+            if key != "storage_options"
+        }
         for group, values in asdict(config).items()
     }
 
@@ -378,7 +401,7 @@ def find_enum(hint: Any) -> type[Enum] | None:
 
 def __getattr__(name: str) -> Any:
     # Hydra takes 0.3 s to import, and workers never compose: so only on demand
-    if name in ("amend", "compose", "compose_many", "show", "to_yaml"):
+    if name in ("amend", "compose", "compose_many", "read_sink_options", "show", "to_yaml"):
         from pipeline import overrides
 
         return getattr(overrides, name)

@@ -1,10 +1,10 @@
 """The lease: one writer for each output, taken over when its holder is gone.
 
-Leases are numbered files, `lease.1`, `lease.2`, … beside the ledger, and the
-highest number holds. A lease is taken by creating the next number
-exclusively, which the file system grants to one process only; nothing is ever
-deleted to take over, so there is no moment at which two processes could both
-believe that they hold it.
+Leases are numbered files (or objects), `lease.1`, `lease.2`, … beside the ledger,
+and the highest number holds. A lease is taken by creating the next number
+exclusively, which the file system (or the object store, by a conditional put)
+grants to one process only; nothing is ever deleted to take over, so there is no
+moment at which two processes could both believe that they hold it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pipeline.errors import Interrupted, Misuse, StorageLost
+from pipeline.places import Place, claim, list_names, read_time, replace_text, touch
 
 STALE_SECONDS = 45.0
 """Silence after which a holder on another host counts as gone."""
 BEAT_SECONDS = 5.0
+HELD: set[str] = set()
+"""Tokens of the leases that this process holds."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,11 @@ class Holder:
 
     def is_dead(self) -> bool:
         """Whether the holder is known to be gone; False where that cannot be known from here."""
-        return self.machine == name_machine() and read_birth(self.pid) != self.born
+        if self.machine != name_machine():
+            return False
+        if self.pid == os.getpid():  # given up, though the store could not be told
+            return self.token not in HELD
+        return read_birth(self.pid) != self.born
 
     def __str__(self) -> str:
         job = f", job {self.job}" if self.job else ""
@@ -95,20 +102,21 @@ def describe_self() -> Holder:
 class Pass:
     """What a worker shows before it writes: the lease's number and token. Picklable."""
 
-    folder: str
+    folder: Place
     number: int
     token: str
 
     def check(self) -> None:
         """Raise Interrupted unless the lease still holds."""
-        here = Path(self.folder)
+        here = self.folder
+        if not (here / f"lease.{self.number + 1}").is_file() and self._is_mine():
+            return
         if not here.is_dir():
             raise StorageLost(f"the output is gone: {here.parent.parent}")
-        if (here / f"lease.{self.number + 1}").exists() or not self._is_mine(here):
-            raise Interrupted(f"another run has taken over the output at {self.folder}")
+        raise Interrupted(f"another run has taken over the output at {self.folder}")
 
-    def _is_mine(self, here: Path) -> bool:
-        holder = read_holder(here / f"lease.{self.number}")
+    def _is_mine(self) -> bool:
+        holder = read_holder(self.folder / f"lease.{self.number}")
         return holder is not None and holder.token == self.token
 
 
@@ -117,7 +125,7 @@ class Lease:
 
     Parameters
     ----------
-    folder : Path
+    folder : Place
         Where the lease's files lie.
 
     Raises
@@ -126,10 +134,15 @@ class Lease:
         If another live process holds it.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Place) -> None:
         self.folder = folder
         self.holder = describe_self()
-        self.number = self._take()
+        HELD.add(self.holder.token)
+        try:
+            self.number = self._take()
+        except BaseException:
+            HELD.discard(self.holder.token)
+            raise
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="lease", daemon=True)
         self._thread.start()
@@ -137,7 +150,7 @@ class Lease:
     @property
     def ticket(self) -> Pass:
         """What workers need in order to check the lease."""
-        return Pass(str(self.folder), self.number, self.holder.token)
+        return Pass(self.folder, self.number, self.holder.token)
 
     def _take(self) -> int:
         draft = self.folder / f"draft.{self.holder.token}"
@@ -154,33 +167,29 @@ class Lease:
                         f"{self.folder.parent.parent}. Wait for it to end, stop it, or give "
                         f"another sink.path"
                     )
-                try:  # a link makes name and content appear at once, and fails if the name exists
-                    os.link(draft, self.folder / f"lease.{number + 1}")
+                if claim(draft, self.folder / f"lease.{number + 1}"):
                     return number + 1
-                except FileExistsError:
-                    continue
         finally:
             draft.unlink(missing_ok=True)
 
     def _beat(self) -> None:
         while not self._stop.wait(BEAT_SECONDS):
             with contextlib.suppress(OSError):  # a file server may hiccup; the next beat counts
-                os.utime(self.folder / f"lease.{self.number}")
+                touch(self.folder / f"lease.{self.number}")
 
     def release(self) -> None:
         """Give the lease back; older numbers go too, the newest stays as an empty mark."""
         self._stop.set()
         self._thread.join()
+        HELD.discard(self.holder.token)
         mine = self.folder / f"lease.{self.number}"
-        if (self.folder / f"lease.{self.number + 1}").exists():
-            return
         with contextlib.suppress(OSError):  # a full disk, or a removed output, has its own error
-            empty = self.folder / f"draft.{self.holder.token}"
-            empty.write_text("")
-            empty.replace(mine)
-            for path in self.folder.glob("lease.*"):
-                if int(path.suffix[1:]) < self.number:
-                    path.unlink(missing_ok=True)
+            if (self.folder / f"lease.{self.number + 1}").is_file():
+                return
+            replace_text(mine, "")
+            for number in list_numbers(self.folder):
+                if number < self.number:
+                    (self.folder / f"lease.{number}").unlink(missing_ok=True)
 
     def __enter__(self) -> Lease:
         return self
@@ -189,7 +198,7 @@ class Lease:
         self.release()
 
 
-def read_holder(path: Path) -> Holder | None:
+def read_holder(path: Place) -> Holder | None:
     """Read who holds a lease file; None if it was released or is not there."""
     try:
         text = path.read_text()
@@ -198,21 +207,26 @@ def read_holder(path: Path) -> Holder | None:
         return None
 
 
-def read_latest(folder: Path, clock: Path | None = None) -> tuple[int, Holder | None, float]:
+def list_numbers(folder: Place) -> list[int]:
+    """List the numbers of all leases in a folder."""
+    return [int(name[6:]) for name in list_names(folder) if name.startswith("lease.")]
+
+
+def read_latest(folder: Place, clock: Place | None = None) -> tuple[int, Holder | None, float]:
     """Return the newest lease's number, its holder, and the seconds since its last heartbeat.
 
     `clock` is a file in the same folder, touched here, so that both times come
     from the file server and hosts' clocks need not agree.
     """
-    numbers = [int(path.suffix[1:]) for path in folder.glob("lease.*")]
+    numbers = list_numbers(folder)
     if not numbers:
         return 0, None, 0.0
     newest = folder / f"lease.{max(numbers)}"
     if clock:
-        os.utime(clock)
-    now = clock.stat().st_mtime if clock else time.time()
+        touch(clock)
+    now = read_time(clock) if clock else time.time()
     try:
-        age = now - newest.stat().st_mtime
+        age = now - read_time(newest)
     except FileNotFoundError:
         age = 0.0
     return max(numbers), read_holder(newest), age

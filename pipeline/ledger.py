@@ -5,7 +5,8 @@ column, in one file each, whatever the number of blocks. Because the files are
 plain numbers in block order, marking a block is a write of a few bytes in
 place: no file is rewritten, so a kill at any instant leaves every earlier mark
 as it was, and the output stays an ordinary Zarr group throughout. Only the
-process that holds the lease marks.
+process that holds the lease marks. On an object store, where nothing can be written in
+place, marks go through a journal (see `pipeline.journal`) and into the arrays at the end.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import zarr
 
 from pipeline.errors import Misuse
+from pipeline.journal import Journal
+from pipeline.lease import Pass
+from pipeline.places import Place, Remote, pick, replace_text
 from pipeline.plan import Block
 
 GROUP = "run"
@@ -103,6 +106,14 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
 SIZES = {"outcome": len(OUTCOMES), "phase": 3}
 
 
+RECORD = np.dtype(
+    [("block", "<i8"), *((n, t, tuple(SIZES[d] for d in dims)) for n, (t, dims) in COLUMNS.items())]
+)
+"""A block's row, as the journal keeps it."""
+NOTES = 1000
+"""Failures whose words are kept on an object store, where a note rewrites them all."""
+
+
 def create_ledger(root: zarr.Group, blocks: Sequence[Block], attributes: dict[str, Any]) -> None:
     """Make the group `run/` with the block list and nothing done."""
     group = root.create_group(GROUP, attributes=attributes)
@@ -142,19 +153,23 @@ class Ledger:
 
     Parameters
     ----------
-    path : Path
+    path : Place
         The output's folder.
     """
 
-    path: Path
+    path: Place
     blocks: list[Block] = field(init=False)
     columns: dict[str, np.ndarray[Any, Any]] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._journal: Journal | None = None
+        if isinstance(self.path, Remote):
+            self._journal = Journal(self.path / GROUP / "state" / "marks", RECORD)
         self.reload()
 
     def reload(self) -> None:
         """Read again what is on disk."""
+        marks = self._read_journal()  # first: what is folded meanwhile is then in the arrays
         read = {name: self._read(name) for name in ("start", "stop", *COLUMNS)}
         self.blocks = [
             Block(i, tuple(a), tuple(b))
@@ -163,11 +178,20 @@ class Ledger:
             )
         ]
         self.columns = {name: read[name] for name in COLUMNS}
+        for name in COLUMNS:
+            self.columns[name][marks["block"]] = marks[name]
+
+    def _read_journal(self) -> np.ndarray[Any, Any]:
+        if self._journal is None:
+            return np.zeros(0, RECORD)
+        return self._journal.read(int(self.read_attributes().get("folded", 0)))
 
     def _read(self, name: str) -> np.ndarray[Any, Any]:
         try:
-            column = zarr.open_array(self.path / GROUP, path=name, mode="r", zarr_format=3)
-            return np.asarray(column[...])
+            column = zarr.open_array(
+                pick(self.path), path=f"{GROUP}/{name}", mode="r", zarr_format=3
+            )
+            return np.array(column[...])
         except Exception as error:  # whatever a codec raises for damaged bytes
             raise Misuse(
                 f"{self.path / GROUP / name} is damaged ({error}): without its ledger nobody can "
@@ -176,17 +200,18 @@ class Ledger:
             ) from error
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> Place:
         """Where the lease and the list of failures lie: inside a column, out of Zarr's sight."""
         return self.path / GROUP / "state"
 
     def read_attributes(self) -> dict[str, Any]:
         """Return the provenance stored with the output."""
-        return dict(zarr.open_group(self.path, path=GROUP, mode="r", zarr_format=3).attrs)
+        return dict(zarr.open_group(pick(self.path), path=GROUP, mode="r", zarr_format=3).attrs)
 
     def update_attributes(self, **changes: Any) -> None:
         """Change entries of the provenance."""
-        zarr.open_group(self.path, path=GROUP, mode="r+", zarr_format=3).attrs.update(changes)
+        group = zarr.open_group(pick(self.path), path=GROUP, mode="r+", zarr_format=3)
+        group.attrs.update(changes)
 
     def mark(self, entry: Entry) -> None:
         """Mark a block as done.
@@ -205,20 +230,29 @@ class Ledger:
         }
         for name, value in row.items():
             self._write(name, entry.block.index, value)
+        self._commit(entry.block.index)
 
     def mark_lost(self, block: Block, error: str, *, quarantine: bool = False) -> None:
         """Mark a block as failed, and note why.
 
         A block of which a trial (`plan.limit`) had done a part loses that mark: it is not done.
         """
-        note = {"block": block.index, "time": time.time(), "error": error}
-        with (self.folder / "failures.jsonl").open("a") as file:
-            file.write("\n" + json.dumps(note))  # a line that a kill cut short stays alone
+        note = json.dumps({"block": block.index, "time": time.time(), "error": error})
+        notes = self.folder / "failures.jsonl"
+        if isinstance(notes, Remote):
+            lines = notes.read_text().splitlines() if notes.is_file() else []
+            replace_text(notes, "\n".join([*lines[-NOTES:], note]))
+        else:
+            with notes.open("a") as file:
+                file.write("\n" + note)  # a line that a kill cut short stays alone
         self._write("state", block.index, State.quarantined if quarantine else State.lost)
+        self._commit(block.index)
 
     def _write(self, name: str, index: int, value: Any) -> None:
         column = self.columns[name]
         column[index] = value
+        if isinstance(self.path, Remote):
+            return
         data = column[index : index + 1].tobytes()
         keys = "/".join("0" for _ in column.shape)
         file = os.open(self.path / GROUP / name / "c" / keys, os.O_WRONLY)
@@ -227,10 +261,47 @@ class Ledger:
         finally:
             os.close(file)
 
+    def _commit(self, index: int) -> None:
+        """Hand a block's row to the journal, where there is one."""
+        if self._journal is not None:
+            row = np.zeros((), RECORD)
+            row["block"] = index
+            for name, column in self.columns.items():
+                row[name] = column[index]
+            self._journal.append(row)
+
+    @contextlib.contextmanager
+    def marking(self, ticket: Pass) -> Iterator[None]:
+        """Read again what another process may have done, mark, and leave an ordinary group."""
+        self.reload()
+        try:
+            yield
+        except OSError:  # lost storage: the next launch reads the journal
+            raise
+        except BaseException:
+            self._fold(ticket)
+            raise
+        self._fold(ticket)
+
+    def _fold(self, ticket: Pass) -> None:
+        """Put what the journal says into the arrays; nothing to do on a disk."""
+        if self._journal is None:
+            return
+        self._journal.flush()
+        ticket.check()  # what is in memory is old if another process has taken over
+        for name, column in self.columns.items():
+            array = zarr.open_array(
+                pick(self.path), path=f"{GROUP}/{name}", mode="r+", zarr_format=3
+            )
+            if column.size:
+                array[...] = column
+        self.update_attributes(folded=self._journal.last)
+        self._journal.remove()
+
     def read_failures(self) -> dict[int, str]:
         """Return the last error of every block that is not done."""
         path = self.folder / "failures.jsonl"
-        lines = path.read_text().splitlines() if path.exists() else []
+        lines = path.read_text().splitlines() if path.is_file() else []
         errors: dict[int, str] = {}
         for line in lines:
             with contextlib.suppress(ValueError, KeyError, TypeError):  # cut short by a kill

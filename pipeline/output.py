@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config import Config, from_plain, to_plain, to_yaml
-from pipeline.errors import Interrupted, Misuse, StoppedEarly
+from pipeline.errors import Misuse
 from pipeline.job import Setup
 from pipeline.lease import Lease
 from pipeline.ledger import Ledger
+from pipeline.places import Place, Remote
 from pipeline.provenance import (
     describe_launch,
     list_differences,
@@ -26,6 +27,7 @@ from pipeline.provenance import (
 from pipeline.quoting import show_argument
 from pipeline.sink import (
     FORMAT,
+    STATE,
     consolidate,
     create_output,
     find_writer,
@@ -35,6 +37,7 @@ from pipeline.sink import (
     remove_output,
     sweep_drafts,
 )
+from pipeline.site import check_place, locate_output, reach, reaching
 
 log = logging.getLogger("eigenstream")
 SHOWN = 8
@@ -47,7 +50,7 @@ class Output:
 
     Attributes
     ----------
-    path : Path
+    path : Place
         Its folder.
     ledger : Ledger
         What is done.
@@ -55,14 +58,14 @@ class Output:
         The provenance as it was when opened.
     """
 
-    path: Path
+    path: Place
     ledger: Ledger
     stored: dict[str, Any]
 
     @classmethod
-    def open(cls, path: Path) -> Output:
+    def open(cls, path: Place) -> Output:
         """Open an output; raises Misuse if there is none of ours at `path`."""
-        if not is_output(path):
+        if not reach(path):
             what = "is not an Eigenstream output" if path.exists() else "does not exist"
             raise Misuse(
                 f"{path} {what}: expected the folder that `run` printed, with a group run/ in it"
@@ -129,40 +132,6 @@ class Output:
         consolidate(self.path)
 
 
-@contextlib.contextmanager
-def open_log(path: Path) -> Iterator[None]:
-    """Write the log to `<output>.log`, beside the output, while entered.
-
-    An exception that nobody foresaw leaves its traceback there, and says so in `log_file`.
-    """
-    file = path.with_name(path.name + ".log")
-    try:
-        handler: logging.Handler = logging.FileHandler(file, encoding="utf-8")
-    except OSError as error:  # to look at a finished run, no log is needed
-        log.warning("no log is written: %s", error)
-        yield
-        return
-    handler.handleError = lambda record: None  # type: ignore[method-assign]  # a full disk
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    handler.setLevel(logging.DEBUG)
-    level = log.level
-    log.addHandler(handler)
-    log.setLevel(logging.DEBUG)
-    try:
-        yield
-    except (Misuse, Interrupted, StoppedEarly) as error:
-        log.debug("%s", error)  # the screen gets it from pipeline.guard
-        raise
-    except Exception as error:
-        log.debug("traceback", exc_info=True)
-        error.log_file = file  # type: ignore[attr-defined]  # shown by pipeline.guard
-        raise
-    finally:
-        log.setLevel(level)
-        log.removeHandler(handler)
-        handler.close()
-
-
 def open_output(setup: Setup) -> Output:
     """Open the output that a config names, or make it.
 
@@ -184,9 +153,10 @@ def open_output(setup: Setup) -> Output:
             f"writing to {output.path}; to resume: {show_argument('sink.path', str(output.path))}",
         )
         return output
-    if "://" in given:
-        raise Misuse(f"sink.path={given}: this version writes to local folders only")
-    path = Path(given).resolve()  # a link must not hide where we write
+    path = locate_output(given, setup.config.sink.storage_options)
+    if isinstance(path, Remote):
+        return open_object_output(path, setup)
+    path = path.resolve()  # a link must not hide where we write
     check_place(path, setup)
     if is_output(path) and setup.config.sink.overwrite:
         return overwrite_output(path, setup)
@@ -195,27 +165,30 @@ def open_output(setup: Setup) -> Output:
     return make_output(path, setup)
 
 
+def open_object_output(path: Remote, setup: Setup) -> Output:
+    """Open or make an output on an object store, where nothing can be renamed into place.
+
+    So the lease comes first: whoever makes, or replaces, an output holds it.
+    """
+    with reaching(path):
+        if is_output(path) and not setup.config.sink.overwrite:
+            return resume_output(path, setup)
+        check_place(path, setup)
+    setup.plan()  # refuse before anything is written
+    with Lease(path / STATE):
+        if setup.config.sink.overwrite or not is_output(path):
+            (path / "zarr.json").unlink()
+            return make_output(path, setup)
+    return resume_output(path, setup)
+
+
 def name_input(setup: Setup) -> str:
     """Name the input in a folder's name: letters, digits, dots, dashes."""
     stem = Path(setup.config.source.path.rstrip("/")).stem
     return re.sub(r"[^\w.-]+", "-", stem).strip("-") or "input"
 
 
-def check_place(path: Path, setup: Setup) -> None:
-    """Refuse a place where an output must not or cannot be made."""
-    source = Path(setup.config.source.path).resolve()
-    if path == source or source in path.parents or path in source.parents:
-        raise Misuse(f"sink.path={path} lies in or around the input {source}; give another one")
-    if path.is_dir() and not is_output(path) and any(path.iterdir()):
-        raise Misuse(
-            f"sink.path={path} is a folder that holds something else; nothing there is touched. "
-            f"Give a new path, or remove it yourself"
-        )
-    if path.exists() and not path.is_dir():
-        raise Misuse(f"sink.path={path} is a file; give the path of a new folder")
-
-
-def make_output(path: Path, setup: Setup) -> Output:
+def make_output(path: Place, setup: Setup) -> Output:
     """Make a new output, complete but for its data."""
     plan = setup.plan()
     provenance = to_json(
@@ -242,7 +215,7 @@ def make_output(path: Path, setup: Setup) -> Output:
     return Output.open(path)
 
 
-def write_config(path: Path, config: Config) -> None:
+def write_config(path: Place, config: Config) -> None:
     """Write the resolved config beside the output, as YAML; never over a file of the user's."""
     file = path.with_name(path.name + ".yaml")
     if not file.exists() or file.read_text(encoding="utf-8", errors="replace").startswith(MARK):
@@ -257,7 +230,7 @@ def overwrite_output(path: Path, setup: Setup) -> Output:
     return make_output(path, setup)
 
 
-def resume_output(path: Path, setup: Setup) -> Output:
+def resume_output(path: Place, setup: Setup) -> Output:
     """Open an output to go on with it; refuse one of another input or solve."""
     output = Output.open(path)
     if not setup.config.run.resume:

@@ -28,9 +28,11 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from pipeline import mistakes
+from pipeline.arguments import OPTIONS, Arguments
 from pipeline.config import Config, to_plain
 from pipeline.groups import EXPERIMENT, find_data, find_folder, list_groups
 from pipeline.quoting import escape, quote
+from pipeline.redaction import silent_about
 from pipeline.translation import explain_composition
 
 VERSION_BASE = "1.3"
@@ -64,9 +66,10 @@ def compose(
     Misuse
         With the finished message, for every mistake in overrides, files or values.
     """
-    choices, values = split_nested(nested or {})
-    texts = [*overrides, *choices]
-    return finish(read_config(texts, config_dir), values, texts)
+    with silent_about(overrides, nested or {}):
+        choices, values = split_nested(nested or {})
+        texts = [*overrides, *choices]
+        return finish(read_config(texts, config_dir), values, texts)
 
 
 def compose_many(overrides: Sequence[str], config_dir: str | None = None) -> list[Config]:
@@ -78,18 +81,21 @@ def compose_many(overrides: Sequence[str], config_dir: str | None = None) -> lis
         As `compose`, if any of the members is not allowed.
     """
     groups = list_groups(config_dir)
-    parsed = parse_all(overrides)
-    choices = [expand(override, groups) for override in parsed]
+    with silent_about(overrides):
+        choices = [expand(override, groups) for override in parse_all(overrides)]
     return [compose(member, config_dir) for member in product(*choices)]
 
 
 def show(overrides: Sequence[str] = (), config_dir: str | None = None) -> str:
     """Write the composed config as YAML; an input that must still be given shows as `???`."""
-    config = read_config(overrides, config_dir)
-    if not OmegaConf.is_missing(config.source, "path"):
-        return to_yaml(finish(config, {}, overrides))
-    with translated(overrides):
-        return HEADER + OmegaConf.to_yaml(config, resolve=True)
+    with silent_about(overrides):
+        config = read_config(overrides, config_dir)
+        if not OmegaConf.is_missing(config.source, "path"):
+            return to_yaml(finish(config, {}, overrides))
+        with translated(overrides):
+            for group in ("source", "sink"):
+                OmegaConf.update(config, f"{group}.storage_options", {}, merge=False)
+            return HEADER + OmegaConf.to_yaml(config, resolve=True)
 
 
 def to_yaml(config: Config) -> str:
@@ -105,6 +111,12 @@ def amend(config: Config, overrides: Sequence[str], config_dir: str | None = Non
     Misuse
         As `compose`; and for an experiment, because it would replace what the run was.
     """
+    with silent_about(overrides):
+        return merge_into(config, overrides, config_dir)
+
+
+def merge_into(config: Config, overrides: Sequence[str], config_dir: str | None) -> Config:
+    """Put overrides on top of a finished run's config."""
     groups = list_groups(config_dir)
     parsed = parse_all(overrides)
     keys = [key for override in parsed for key in name_keys(override)]
@@ -122,6 +134,12 @@ def amend(config: Config, overrides: Sequence[str], config_dir: str | None = Non
             if key not in chosen:
                 OmegaConf.update(merged, key, OmegaConf.select(fresh, key), force_add=True)
     return finish(merged, {}, overrides)
+
+
+def read_sink_options(arguments: Arguments) -> dict[str, Any]:
+    """Read `sink.storage_options` from a command line, before there is a config to put them on."""
+    given = [text for text in arguments.overrides if text.lstrip("+").startswith(OPTIONS)]
+    return compose(["source.path=.", *given]).sink.storage_options if given else {}
 
 
 def name_keys(override: Override) -> list[str]:

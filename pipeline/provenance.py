@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from pipeline.redaction import hide_arguments
+
 PACKAGES = (
     "eigenstream",
     "torch",
@@ -45,7 +47,7 @@ def describe_launch(**details: Any) -> dict[str, Any]:
         "pid": os.getpid(),
         "job": os.environ.get("SLURM_JOB_ID") or os.environ.get("PBS_JOBID"),
         "platform": platform.platform(),
-        "command": sys.argv,
+        "command": hide_arguments(sys.argv),
         **details,
     }
 

@@ -6,7 +6,6 @@ import logging
 import time
 import traceback
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from pipeline.callable import make_callable
@@ -18,7 +17,9 @@ from pipeline.job import Setup, prepare
 from pipeline.labels import name_block
 from pipeline.lease import Lease, Pass
 from pipeline.ledger import OUTCOMES, Entry, State, count_needed
-from pipeline.output import Output, open_log, open_output
+from pipeline.logbook import open_log
+from pipeline.output import Output, open_output
+from pipeline.places import Place
 from pipeline.plan import Block, enclose, group_blocks
 from pipeline.progress import Progress
 from pipeline.signals import StopSignal
@@ -49,7 +50,7 @@ class Outcome:
 
     Attributes
     ----------
-    path : Path
+    path : Place
         The output.
     code : int
         The exit code: 0, or 1 if more matrices are bad than allowed.
@@ -57,7 +58,7 @@ class Outcome:
         The counts behind it.
     """
 
-    path: Path
+    path: Place
     code: int
     verdict: Verdict
 
@@ -68,7 +69,7 @@ class Job:
 
     source: Any
     solver: Solver
-    path: str
+    path: Place
     names: dict[str, str]
     ticket: Pass
     limit: int | None
@@ -116,8 +117,11 @@ def go_on(setup: Setup, output: Output, stop: StopSignal) -> Outcome:
         return conclude(setup, output)
     complete = True
     try:
-        with Lease(output.ledger.folder) as lease, output.launch(setup):
-            output.ledger.reload()  # another process may have gone on until now
+        with (
+            Lease(output.ledger.folder) as lease,
+            output.launch(setup),
+            output.ledger.marking(lease.ticket),
+        ):
             complete = work(setup, output, lease.ticket, stop)
     except StoppedEarly as error:
         log.error("stopped early: %s", error)
@@ -151,7 +155,7 @@ def work(setup: Setup, output: Output, ticket: Pass, stop: StopSignal) -> bool:
             job = Job(
                 source=setup.source,
                 solver=setup.solver,
-                path=str(output.path),
+                path=output.path,
                 names=output.names,
                 ticket=ticket,
                 limit=setup.config.plan.limit,

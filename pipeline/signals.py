@@ -6,12 +6,14 @@ import os
 import signal
 import sys
 import threading
-from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import Interrupted
 from pipeline.quoting import show_argument
+
+if TYPE_CHECKING:
+    from pipeline.places import Place
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -47,7 +49,7 @@ class StopSignal:
         text = f"\n{self.received}: finishing the blocks in flight (Ctrl-C again leaves at once)\n"
         os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, text.encode())
 
-    def check(self, path: Path | None = None) -> None:
+    def check(self, path: Place | None = None) -> None:
         """Raise Interrupted if a signal came; `path` is the output, if there is one yet."""
         if self.received and path is None:
             raise Interrupted(f"stopped by {self.received} before anything was written")

@@ -21,13 +21,16 @@ import zarr
 from numpy.typing import NDArray
 
 from pipeline.errors import Misuse, ReadError
-from pipeline.ledger import COLUMNS, NOT_RUN, OUTCOMES, create_ledger
+from pipeline.ledger import COLUMNS, GROUP, NOT_RUN, OUTCOMES, create_ledger
+from pipeline.places import Place, Remote, pick, replace_text
 from pipeline.plan import Block
 from pipeline.shard import ShardWriter
 
 INNER_BYTES = 4 << 20
 """Decoded size above which a shard is divided into chunks, so that readers can take a part."""
 FORMAT = 1
+STATE = "run/state"
+"""Where the lease lies."""
 GROUPS = ("run", "derived", "spectrum", "fit")
 """Groups of an output: nothing else at its root can have these names."""
 INHERITED = (
@@ -149,7 +152,7 @@ def read_units(attrs: Mapping[str, Any]) -> str | None:
 
 
 def create_output(
-    path: Path,
+    path: Place,
     layout: Layout,
     block_shape: Sequence[int],
     blocks: Sequence[Block],
@@ -157,23 +160,23 @@ def create_output(
 ) -> None:
     """Make a whole, empty, labelled output at `path`, in one step.
 
-    It is built beside and renamed into place, so that `path` is either absent or
-    complete; of two processes that create the same output, one fails.
+    On a disk it is built beside and renamed into place, so that `path` is either absent or
+    complete; of two processes that create the same output, one fails. On an object store the
+    root's metadata are written last; the caller holds the lease.
 
     Raises
     ------
     FileExistsError
         If something other than an empty folder is at `path`.
     """
+    if isinstance(path, Remote):
+        path.clear(keep=f"{STATE}/lease.")
+        fill_output(path, layout, block_shape, blocks, provenance)
+        return
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.draft")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_coordinates(draft, layout.coords)
-        root = zarr.open_group(draft, mode="r+", zarr_format=3)
-        for variable in layout.variables:
-            create_variable(root, variable, layout, block_shape)
-        create_ledger(root, blocks, provenance)
-        consolidate(draft)
+        fill_output(draft, layout, block_shape, blocks, provenance)
         try:
             draft.rename(path)  # onto an empty folder, too, but never onto a full one
         except OSError as error:
@@ -184,7 +187,23 @@ def create_output(
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def write_coordinates(path: Path, coords: xr.Dataset) -> None:
+def fill_output(
+    path: Place,
+    layout: Layout,
+    block_shape: Sequence[int],
+    blocks: Sequence[Block],
+    provenance: dict[str, Any],
+) -> None:
+    """Write all that an output holds before its first block; the consolidated metadata last."""
+    root = zarr.open_group(pick(path), mode="a", zarr_format=3)
+    create_ledger(root, blocks, provenance)  # first, for a lease may lie where it will be
+    write_coordinates(path, layout.coords)
+    for variable in layout.variables:
+        create_variable(root, variable, layout, block_shape)
+    consolidate(path)
+
+
+def write_coordinates(path: Place, coords: xr.Dataset) -> None:
     """Write coordinates and root attributes as a new Zarr v3 group."""
     plain = coords.copy()
     for name, variable in plain.variables.items():
@@ -195,7 +214,8 @@ def write_coordinates(path: Path, coords: xr.Dataset) -> None:
             kept = {}
         plain[name].encoding = kept
     plain.attrs["Conventions"] = plain.attrs.get("Conventions", "CF-1.11")
-    plain.to_zarr(path, mode="w", zarr_format=3, consolidated=False)
+    # "a", because "w" would empty a place in an object store, the lease included
+    plain.to_zarr(pick(path), mode="a", zarr_format=3, consolidated=False)
 
 
 def create_variable(
@@ -230,36 +250,39 @@ def divide_shard(shard: tuple[int, ...], batch: int, itemsize: int) -> tuple[int
     return tuple(inner)
 
 
-def consolidate(path: Path) -> None:
+def consolidate(path: Place) -> None:
     """Gather all metadata of an output in its root, as xarray wants to find it."""
     with warnings.catch_warnings():
         # the v3 specification does not name consolidated metadata yet; xarray reads it
         warnings.filterwarnings("ignore", message="Consolidated metadata is currently not part")
-        zarr.consolidate_metadata(path, zarr_format=3)
+        zarr.consolidate_metadata(pick(path), zarr_format=3)
 
 
 @cache
-def find_writer(path: str, name: str) -> ShardWriter:
+def find_writer(path: Path, name: str) -> ShardWriter:
     """How the blocks of a result array become files, found once in each process."""
-    return ShardWriter.of(open_variable(path, name), Path(path, name))
+    return ShardWriter.of(open_variable(path, name), path / name)
 
 
 @cache
-def open_variable(path: str, name: str) -> zarr.Array[Any]:
+def open_variable(path: Place, name: str) -> zarr.Array[Any]:
     """Open a result array, once in each process."""
-    return zarr.open_array(path, path=name, mode="r+", zarr_format=3)
+    return zarr.open_array(pick(path), path=name, mode="r+", zarr_format=3)
 
 
-def write_block(path: str, block: Block, results: Mapping[str, NDArray[Any]]) -> None:
+def write_block(path: Place, block: Block, results: Mapping[str, NDArray[Any]]) -> None:
     """Write one block whole, each array as one file; `results` maps array names to values.
 
     The status goes last: where it says ok, the values are there.
     """
     for name in sorted(results, key=lambda name: name == "status"):
-        find_writer(path, name).write(block.start, results[name])
+        if isinstance(path, Remote):  # a shard goes there whole in any case
+            open_variable(path, name)[block.slices] = results[name]
+        else:
+            find_writer(path, name).write(block.start, results[name])
 
 
-def read_block(path: str, name: str, block: Block) -> NDArray[Any]:
+def read_block(path: Place, name: str, block: Block) -> NDArray[Any]:
     """Read one block of a result array.
 
     Raises
@@ -273,12 +296,18 @@ def read_block(path: str, name: str, block: Block) -> NDArray[Any]:
         raise ReadError(f"{path}: `{name}` {list(block.slices)} cannot be read: {error}") from error
 
 
-def replace_group(path: Path, name: str, dataset: xr.Dataset) -> None:
+def replace_group(path: Place, name: str, dataset: xr.Dataset) -> None:
     """Put a derived group into an output, in place of the one before.
 
     A kill at any instant leaves an output that opens: the root's metadata name the group only
     while all of it is there.
     """
+    if isinstance(path, Remote):
+        hide_group(path, name)
+        (path / name).clear()
+        write_coordinates(path / name, dataset)
+        consolidate(path)
+        return
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.draft")
     old = draft.with_suffix(".old")
     try:
@@ -293,19 +322,20 @@ def replace_group(path: Path, name: str, dataset: xr.Dataset) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def hide_group(path: Path, name: str) -> None:
+def hide_group(path: Place, name: str) -> None:
     """Take a group out of the root's metadata, in one step."""
-    file, draft = path / "zarr.json", path / f"zarr.{uuid.uuid4().hex}.partial"
+    file = path / "zarr.json"
     root = json.loads(file.read_text(encoding="utf-8"))
     listed = root["consolidated_metadata"]["metadata"]
     for key in [key for key in listed if key == name or key.startswith(f"{name}/")]:
         del listed[key]
-    draft.write_text(json.dumps(root), encoding="utf-8")
-    draft.replace(file)
+    replace_text(file, json.dumps(root))
 
 
-def sweep_drafts(path: Path) -> None:
+def sweep_drafts(path: Place) -> None:
     """Remove what killed processes left beside an output, once it is an hour old."""
+    if isinstance(path, Remote):
+        return  # nothing is ever made beside it
     for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
         if left.suffix in (".draft", ".old", ".gone"):
             with contextlib.suppress(OSError):
@@ -331,13 +361,27 @@ def new_folder(parent: Path, stem: str) -> Iterator[Path]:
         raise
 
 
-def is_output(path: Path) -> bool:
-    """Whether an output of ours is at `path`."""
+def read_listed(path: Place) -> dict[str, Any]:
+    """Read what the root's metadata list: each node's metadata by its name.
+
+    They name a group only when all of it is there.
+    """
+    try:
+        root = json.loads((path / "zarr.json").read_text(encoding="utf-8"))
+        return dict((root.get("consolidated_metadata") or {}).get("metadata") or {})
+    except (FileNotFoundError, ValueError):
+        return {}
+
+
+def is_output(path: Place) -> bool:
+    """Whether an output of ours is at `path`, whole."""
+    if isinstance(path, Remote):
+        return GROUP in read_listed(path)
     return (path / "run" / "zarr.json").is_file() and (path / "run" / "state").is_dir()
 
 
 def remove_output(path: Path) -> None:
-    """Remove an output, whole: it is first moved out of sight, then deleted."""
+    """Remove an output on a disk, whole: it is first moved out of sight, then deleted."""
     gone = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.gone")
     path.rename(gone)
     shutil.rmtree(gone)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import xarray as xr
@@ -18,10 +16,11 @@ from pipeline.config import Config, SpectrumConfig, from_plain, to_plain
 from pipeline.errors import Misuse
 from pipeline.ledger import State
 from pipeline.output import Output
+from pipeline.places import Place, pick
 from pipeline.plan import Block
 from pipeline.provenance import digest, to_json
 from pipeline.signals import StopSignal
-from pipeline.sink import read_block, read_units, replace_group
+from pipeline.sink import read_block, read_listed, read_units, replace_group
 from pipeline.stages.spectrum import Stack, check_request, compute_spectrum, slice_weights
 
 log = logging.getLogger("eigenstream")
@@ -32,7 +31,7 @@ GROUP = "spectrum"
 class StoredValues:
     """Reads a block's stored eigenvalues and status, and cuts out its weights. Picklable."""
 
-    path: str
+    path: Place
     values: str
     status: str
     dims: tuple[str, ...]
@@ -69,12 +68,10 @@ def spectrum_is_due(output: Output, config: Config) -> bool:
     return bool(read_attributes(output.path).get("identity") != identify_spectrum(output, wanted))
 
 
-def read_attributes(path: Path) -> dict[str, Any]:
+def read_attributes(path: Place) -> dict[str, Any]:
     """Read the attributes of the stored spectrum as readers of the output see them: from the
     root's metadata, which name a group only when all of it is there."""
-    root = json.loads((path / "zarr.json").read_text(encoding="utf-8"))
-    groups = root.get("consolidated_metadata", {}).get("metadata", {})
-    return dict(groups.get(GROUP, {}).get("attributes", {}))
+    return dict(read_listed(path).get(GROUP, {}).get("attributes", {}))
 
 
 def describe_stored(output: Output) -> Stack:
@@ -85,7 +82,7 @@ def describe_stored(output: Output) -> Stack:
             f"is made of them; run again with sink.variables=[eigenvalues] and another sink.path"
         )
     name = output.names["eigenvalues"]
-    with xr.open_zarr(output.path, chunks=None) as stored:
+    with xr.open_zarr(pick(output.path), chunks=None) as stored:
         values, coords = stored[name], stored.drop_vars(list(stored.data_vars)).load()
     pair_dim = str(values.dims[-1])
     return Stack(
@@ -107,7 +104,7 @@ def update_spectrum(output: Output, config: Config, crew: Crew, stop: StopSignal
     assert spectrum is not None  # else it were not due
     stack = describe_stored(output)
     read = StoredValues(
-        str(output.path),
+        output.path,
         output.names["eigenvalues"],
         output.names["status"],
         output.dims,
@@ -131,7 +128,7 @@ def update_spectrum(output: Output, config: Config, crew: Crew, stop: StopSignal
 
 
 def through(
-    crew: Crew, stop: StopSignal, path: Path
+    crew: Crew, stop: StopSignal, path: Place
 ) -> Callable[[Callable[[Block], Any], Sequence[Block]], Iterator[tuple[Block, Any]]]:
     """Make a crew's `map_blocks` one that returns results only: here a lost block is an error."""
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import xarray as xr
 
 from pipeline.labels import name_block, name_matrix
 from pipeline.ledger import BAD, OUTCOMES, Ledger, State, within_limit
+from pipeline.places import Place
 from pipeline.plan import Block
 from pipeline.sink import read_block
 
@@ -126,14 +126,14 @@ def explain_bad(verdict: Verdict) -> str:
 
 
 def list_flagged(
-    path: Path, ledger: Ledger, status: str, dims: tuple[str, ...], coords: xr.Dataset
+    path: Place, ledger: Ledger, status: str, dims: tuple[str, ...], coords: xr.Dataset
 ) -> list[str]:
     """Name the flagged matrices by their coordinates, up to LISTED of them."""
     counts = ledger.columns["counts"][:, BAD].sum(axis=1)
     lines: list[str] = []
     for index in np.flatnonzero(counts):
         block = ledger.blocks[index]
-        codes = read_block(str(path), status, block)
+        codes = read_block(path, status, block)
         for at in np.argwhere(np.isin(codes, BAD)):
             if len(lines) == LISTED:
                 return [*lines, f"… and {int(counts.sum()) - LISTED} more (see `{status}`)"]

@@ -22,7 +22,11 @@ ALLOWED = {
     "hydra": ("pipeline/overrides.py", "pipeline/translation.py"),
     "omegaconf": ("pipeline/overrides.py", "pipeline/translation.py"),
     "torch": ("kernels/",),
+    "obstore": ("pipeline/places/bucket.py",),
+    "icechunk": ("pipeline/places/snapshot.py",),
+    "fsspec": ("pipeline/places/filesystem.py",),
     "zarr": (
+        "pipeline/places/",
         "pipeline/sources/",
         "pipeline/sink.py",
         "pipeline/shard.py",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pipeline.places import list_folders
 from pipeline.sources.listing import Entry, list_arrays, read_group_attrs
 from pipeline.sources.packing import decode_fill
 from pipeline.sources.zarr import ZarrArray
@@ -41,8 +42,8 @@ def read_coords(entry: Entry, sizes: Mapping[str, int]) -> xr.Dataset:
     group = entry.folder.parent
     siblings = {
         child.name: found
-        for child in sorted(group.iterdir())
-        if child.is_dir() and child != entry.folder
+        for child in list_folders(group)
+        if child != entry.folder
         for found in list_arrays(child, child.name)
         if found.folder == child
     }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.errors import Misuse
+from pipeline.places import Place
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def read_encoding(zarr_format: int, metadata: Mapping[str, Any]) -> KeyEncoding:
 
 
 def measure_chunks(
-    folder: Path, encoding: KeyEncoding, grid: tuple[int, ...]
+    folder: Place, encoding: KeyEncoding, grid: tuple[int, ...]
 ) -> npt.NDArray[np.int64]:
     """Size in bytes of every chunk file on the chunk grid, -1 where there is none.
 
@@ -79,11 +81,11 @@ def measure_chunks(
     others = [KeyEncoding(p, s) for p in ("", "c") for s in "./" if (p, s) != _pair(encoding)]
     foreign: dict[KeyEncoding, str] = {}
     count = len(grid)
-    for name, entry in _walk(folder):
+    for name, size in _list_files(folder, encoding, grid):
         cell = encoding.parse(name, count)
         if cell is not None:
             if all(i < n for i, n in zip(cell, grid, strict=True)):
-                sizes[cell] = entry.stat().st_size
+                sizes[cell] = size()
             continue
         for other in others:
             if other.parse(name, count) is not None:
@@ -103,6 +105,21 @@ def measure_chunks(
 
 def _pair(encoding: KeyEncoding) -> tuple[str, str]:
     return encoding.prefix, encoding.separator
+
+
+def _list_files(
+    folder: Place, encoding: KeyEncoding, grid: tuple[int, ...]
+) -> Iterator[tuple[str, Callable[[], int]]]:
+    """Names of what may be chunks, and how to find out their sizes."""
+    if isinstance(folder, Path):
+        yield from (
+            (name, lambda entry=entry: entry.stat().st_size) for name, entry in _walk(folder)
+        )
+        return
+    sizes = folder.list_sizes()
+    if not folder.root.has_listing:  # a web server must be asked for every chunk by name
+        sizes = folder.measure([encoding.name(cell) for cell in product(*map(range, grid))])
+    yield from ((name, lambda size=size: size) for name, size in sizes)
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:

@@ -10,12 +10,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pipeline.errors import Misuse
+from pipeline.places import Place, list_folders
 
 _NUMERIC = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)} | {
     "float16",
@@ -35,7 +35,7 @@ class Entry:
     ----------
     name : str
         Path inside the store; the folder's own name when the store is one array.
-    folder : Path
+    folder : Place
         Where its metadata and chunks lie.
     zarr_format : int
         2 or 3.
@@ -48,7 +48,7 @@ class Entry:
     """
 
     name: str
-    folder: Path
+    folder: Place
     zarr_format: int
     metadata: dict[str, Any] = field(repr=False)
     attrs: dict[str, Any] = field(repr=False)
@@ -109,7 +109,7 @@ def _netcdf_dims(entry: Entry) -> list[str] | None:
     return None
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Place) -> dict[str, Any]:
     """Read one metadata file; an absent one is empty."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -120,13 +120,13 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def read_group_attrs(folder: Path) -> dict[str, Any]:
+def read_group_attrs(folder: Place) -> dict[str, Any]:
     """Attributes of the group at `folder`, of either format."""
     found = read_json(folder / "zarr.json")
     return dict(found.get("attributes") or {}) if found else read_json(folder / ".zattrs")
 
 
-def is_group(folder: Path) -> bool:
+def is_group(folder: Place) -> bool:
     """Whether `folder` is a Zarr group."""
     try:
         return (folder / ".zgroup").is_file() or (
@@ -136,7 +136,7 @@ def is_group(folder: Path) -> bool:
         return False
 
 
-def read_entry(folder: Path, name: str) -> Entry | None:
+def read_entry(folder: Place, name: str) -> Entry | None:
     """Describe the array at `folder`, or give None where there is no array.
 
     A folder that holds the metadata of both formats is read as v3, as zarr-python does.
@@ -157,15 +157,14 @@ def read_entry(folder: Path, name: str) -> Entry | None:
     return None
 
 
-def list_arrays(folder: Path, prefix: str = "") -> Iterator[Entry]:
+def list_arrays(folder: Place, prefix: str = "") -> Iterator[Entry]:
     """Describe every array at or below `folder`, in the order of their names."""
     here = read_entry(folder, prefix or folder.name)
     if here is not None:
         yield here
         return
-    for child in sorted(folder.iterdir()):
-        loops = child.is_symlink() and folder.resolve().is_relative_to(child.resolve())
-        if child.is_dir() and not child.name.startswith(".") and not loops:
+    for child in list_folders(folder):
+        if not child.name.startswith("."):
             yield from list_arrays(child, f"{prefix}/{child.name}" if prefix else child.name)
 
 

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from pipeline.errors import Misuse
+from pipeline.places import (
+    Place,
+    Remote,
+    is_icechunk,
+    list_folders,
+    list_names,
+    locate,
+    open_icechunk,
+    open_zip,
+)
 from pipeline.sources.listing import describe, is_group, list_arrays, read_entry
 
 _TO_ZARR = (
@@ -14,26 +26,23 @@ _TO_ZARR = (
 )
 
 
-def find_kind(path: str) -> str:
-    """Say whether `path` is a "zarr" store or an "npy" file.
+def find_input(path: str, options: Mapping[str, Any]) -> tuple[str, Place]:
+    """Find what `path` points at: a "zarr" store or an "npy" file, and the place where it is.
 
     Raises
     ------
     Misuse
-        When it is neither: a URL, nothing at all, another format, an empty folder.
-        The message says what is there and how to go on.
+        When it is neither: nothing at all, another format, an empty folder, a store that cannot
+        be reached. The message says what is there and how to go on.
     """
-    if "://" in path:
-        raise Misuse(
-            f"source.path={path} is a URL; this version reads local paths only. Copy the store "
-            "to a local disk, or mount the bucket as a file system, and give that path."
-        )
-    place = Path(path).expanduser()
+    place = locate(path, options)
     try:
+        if isinstance(place, Remote):
+            return "zarr", _find_remote(place, options)
         if place.is_dir():
-            return _kind_of_folder(place)
+            return "zarr", _find_folder(place, options)
         if place.exists():
-            return _kind_of_file(place)
+            return _find_file(place, options)
     except PermissionError as error:
         raise Misuse(f"source.path={path} may not be read: {error}. Check its permissions.") from (
             error
@@ -41,11 +50,29 @@ def find_kind(path: str) -> str:
     raise Misuse(_explain_absence(place))
 
 
-def _kind_of_file(place: Path) -> str:
+def _find_remote(place: Remote, options: Mapping[str, Any]) -> Place:
+    try:
+        if place.is_dir():
+            return _find_folder(place, options)
+        there = ", ".join(place.parent.list_names()[0][:10]) or "nothing that can be listed"
+    except FileNotFoundError:
+        there = "nothing"
+    except OSError as error:
+        raise Misuse(
+            f"source.path cannot be read: {error}. Check the address, and the credentials "
+            f"in the environment or in source.storage_options"
+        ) from None
+    raise Misuse(
+        f"source.path={place} holds no Zarr store (no zarr.json, .zgroup or .zarray). Beside it "
+        f"there is: {there}. Other files must be copied to a local disk"
+    )
+
+
+def _find_file(place: Path, options: Mapping[str, Any]) -> tuple[str, Place]:
     with place.open("rb") as file:
         magic = file.read(8)
     if magic.startswith(b"\x93NUMPY"):
-        return "npy"
+        return "npy", place
     if magic.startswith((b"CDF", b"\x89HDF")):
         raise Misuse(f"{place} is a netCDF or HDF5 file. {_TO_ZARR.format(path=str(place))}")
     if magic.startswith(b"PK"):
@@ -55,7 +82,7 @@ def _kind_of_file(place: Path) -> str:
                 f"np.save('stack.npy', np.load({str(place)!r})['NAME']), then "
                 "source.path=stack.npy"
             )
-        raise Misuse(f"{place} is a zip archive. Unpack it and give the folder as source.path.")
+        return "zarr", _find_folder(open_zip(place), options)
     if place.name in {"zarr.json", ".zarray", ".zgroup", ".zmetadata"}:
         raise Misuse(f"{place} is a metadata file of a store. Give its folder: {place.parent}")
     raise Misuse(
@@ -64,23 +91,19 @@ def _kind_of_file(place: Path) -> str:
     )
 
 
-def _kind_of_folder(place: Path) -> str:
+def _find_folder(place: Place, options: Mapping[str, Any]) -> Place:
     if is_group(place) or read_entry(place, place.name) is not None:
-        return "zarr"
-    names = sorted(child.name for child in place.iterdir())
-    if {"refs", "snapshots", "manifests"} <= set(names) or ("repo" in names and "chunks" in names):
-        raise Misuse(
-            f"{place} is an icechunk repository, which this version does not open. Export the "
-            "branch you want: xr.open_zarr(repo.readonly_session('main').store, "
-            "consolidated=False).to_zarr('exported.zarr'), then source.path=exported.zarr"
-        )
+        return place
+    names = list_names(place)
+    if is_icechunk(names):
+        return open_icechunk(place, options)
     files = [n for n in names if n.endswith((".nc", ".nc4", ".h5", ".hdf5"))]
     if files:
         one = _TO_ZARR.format(path=str(place / files[0]))
         raise Misuse(f"{place} is a folder of {len(files)} netCDF or HDF5 files. {one}")
     if not names:
         raise Misuse(f"{place} is an empty folder, not a Zarr store. Was the copy finished?")
-    folders = [n for n in names if (place / n).is_dir()]
+    folders = [folder.name for folder in list_folders(place)]
     stores = [n for n in folders if is_group(place / n) or read_entry(place / n, n) is not None]
     if stores:
         raise Misuse(

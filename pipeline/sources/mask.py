@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,14 @@ from pipeline.sources.selection import Axis
 from pipeline.sources.zarr import ZarrArray
 
 
-def open_mask(text: str, entries: Sequence[Entry]) -> Stored:
+def open_mask(text: str, options: Mapping[str, Any], entries: Sequence[Entry]) -> Stored:
     """Open what `source.mask` names: a variable among `entries`, or PATH[::VARIABLE]."""
     for e in entries:
         if e.name == text.strip("/"):
             return ZarrArray(e)
     path, _, variable = text.partition("::")
     try:
-        place, found = list_store(path)
+        place, found = list_store(path, options)
     except Misuse as error:
         names = ", ".join(e.name for e in entries) or "none"
         raise Misuse(
@@ -33,6 +34,7 @@ def open_mask(text: str, entries: Sequence[Entry]) -> Stored:
             f"store: {error}"
         ) from error
     if found is None:
+        assert isinstance(place, Path)
         return NpyArray(place)
     if not variable and len(found) == 1:
         return ZarrArray(found[0])

@@ -11,12 +11,13 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import google_crc32c
 import numpy as np
 import numpy.typing as npt
+
+from pipeline.places import Place, read_head, read_tail
 
 _ABSENT = np.uint64(2**64 - 1)
 
@@ -85,7 +86,7 @@ def find_layout(
     return None, None
 
 
-def read_present(path: Path, layout: ShardLayout) -> npt.NDArray[np.bool_] | None:
+def read_present(path: Place, layout: ShardLayout) -> npt.NDArray[np.bool_] | None:
     """Which inner chunks a shard holds, along the array's dimensions.
 
     None when the index is damaged: a chunk that cannot be read is not an absent one, and
@@ -93,11 +94,7 @@ def read_present(path: Path, layout: ShardLayout) -> npt.NDArray[np.bool_] | Non
     """
     length = 16 * prod(layout.counts)
     total = length + 4 * layout.checked
-    with path.open("rb") as file:
-        if layout.at_end:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - total))
-        raw = file.read(total)
+    raw = read_tail(path, total) if layout.at_end else read_head(path, total)
     if len(raw) != total:
         return None
     if layout.checked and google_crc32c.value(raw[:length]) != struct.unpack("<I", raw[length:])[0]:

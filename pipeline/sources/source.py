@@ -66,7 +66,13 @@ class Source:
     """
 
     def __init__(self, config: SourceConfig) -> None:
-        stored, entries = open_array(config.path, config.variable, config.matrix_dims, config.mask)
+        stored, entries = open_array(
+            config.path,
+            config.storage_options,
+            config.variable,
+            config.matrix_dims,
+            config.mask,
+        )
         self._stored = stored
         self._packing = plan_packing(stored.where, stored.dtype, stored.attrs, stored.missing_value)
         self._layout = arrange(stored.where, stored.names, stored.shape, config.matrix_dims)
@@ -92,7 +98,8 @@ class Source:
         self.chunk_bytes = prod(chunk) * stored.dtype.itemsize
         self._mask: Mask | None = None
         if config.mask:
-            self._mask = Mask(open_mask(config.mask, entries), self._layout.dims, full)
+            opened = open_mask(config.mask, config.storage_options, entries)
+            self._mask = Mask(opened, self._layout.dims, full)
         self._policy = str(getattr(config.missing, "value", config.missing))
         self._absent = self._survey(coords)
 

@@ -1,4 +1,4 @@
-"""One Zarr array on a local disk, read by positions.
+"""One Zarr array, read by positions.
 
 The array is opened by zarr-python itself, never through xarray: xarray refuses v3 arrays with
 null dimension names or plain-number `_FillValue` (https://github.com/pydata/xarray/issues/11332)
@@ -11,6 +11,7 @@ import logging
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -21,6 +22,7 @@ import numpy.typing as npt
 import zarr
 
 from pipeline.errors import Misuse, ReadError, StorageLost
+from pipeline.places import Remote, Subtree
 from pipeline.sources.chunks import ChunkFiles, find_chunk_files
 from pipeline.sources.inventory import KeyEncoding, digest_sizes, measure_chunks, read_encoding
 from pipeline.sources.listing import Entry
@@ -31,6 +33,8 @@ from pipeline.sources.watched import WatchedStore
 log = logging.getLogger("eigenstream")
 _opening = threading.Lock()
 Positions = range | npt.NDArray[np.int64]
+REQUESTS = 16
+"""Requests for shard indices that are under way at once."""
 
 
 class ZarrArray:
@@ -113,7 +117,12 @@ class ZarrArray:
 
     @cached_property
     def _array(self) -> zarr.Array[Any]:
-        store = WatchedStore(self.entry.folder, read_only=True)
+        folder = self.entry.folder
+        store: Subtree | WatchedStore
+        if isinstance(folder, Remote):
+            store = folder.store.with_read_only(True)  # a copy would expect nothing
+        else:
+            store = WatchedStore(folder, read_only=True)
         try:
             # zarr-python warns about codecs and data types outside of the v3 specification, and
             # about sharding beside other codecs. They are the writer's choice, not the reader's.
@@ -143,6 +152,8 @@ class ZarrArray:
     @cached_property
     def _files(self) -> ChunkFiles | None:
         entry, shape = self.entry, self.shape
+        if isinstance(entry.folder, Remote):
+            return None
         known = entry.zarr_format, entry.metadata
         return find_chunk_files(entry.folder, self._encoding, *known, shape, self.dtype)
 
@@ -188,16 +199,28 @@ class ZarrArray:
             absent = absent.repeat(count, axis=axis)
         counts = self._shards.counts
         files = [np.unique(t // c) for t, c in zip(touched, counts, strict=True)]
-        for file in product(*(f.tolist() for f in files)):
-            if self._present[file]:
-                inside = read_present(self.entry.folder / self._encoding.name(file), self._shards)
-                if inside is not None and not inside.all():
-                    place = [slice(i * c, (i + 1) * c) for i, c in zip(file, counts, strict=True)]
-                    absent[tuple(place)] = ~inside
+        there = [file for file in product(*(f.tolist() for f in files)) if self._present[file]]
+        for file, inside in zip(there, self._look_into(there), strict=True):
+            if inside is not None and not inside.all():
+                place = [slice(i * c, (i + 1) * c) for i, c in zip(file, counts, strict=True)]
+                absent[tuple(place)] = ~inside
         # Inner chunks beyond a ragged edge need not be there.
         ends = [-(-n // c) for n, c in zip(self.shape, self.cell, strict=True)]
         absent = absent[tuple(slice(e) for e in ends)]
         return absent if absent.any() else None
+
+    def _look_into(
+        self, files: Sequence[tuple[int, ...]]
+    ) -> Iterator[npt.NDArray[np.bool_] | None]:
+        """Which inner chunks each of these shards holds."""
+        shards = self._shards
+        assert shards is not None
+        places = [self.entry.folder / self._encoding.name(file) for file in files]
+        if not isinstance(self.entry.folder, Remote):
+            yield from (read_present(place, shards) for place in places)
+            return
+        with ThreadPoolExecutor(REQUESTS) as pool:  # each is a request, and mostly waiting
+            yield from pool.map(lambda place: read_present(place, shards), places)
 
     def name_cell(self, cell: Sequence[int]) -> str:
         """Name of the file, and of the inner chunk of a shard, that holds a cell."""
@@ -229,6 +252,9 @@ class ZarrArray:
         except MemoryError:
             raise
         except Exception as error:
+            if isinstance(self.entry.folder, Remote) and isinstance(error, OSError):
+                # tried again often enough; it names its chunk, and gives the store's own words
+                raise ReadError(f"{self.where} cannot be read: {error}") from error
             if not self.entry.folder.is_dir():
                 raise StorageLost(f"{self.entry.folder} cannot be reached any more") from error
             culprit, cause = self._find_culprit(positions) or ("", error)

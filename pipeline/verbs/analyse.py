@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 from dataclasses import asdict
-from pathlib import Path
 
-from pipeline.arguments import Arguments, keep_to_groups
+from pipeline.arguments import OPTIONS, Arguments, keep_to_groups
 from pipeline.cluster import choose_crew, start_crew
-from pipeline.config import Config, amend, from_plain, to_plain
+from pipeline.config import Config, amend, from_plain, read_sink_options, to_plain
 from pipeline.errors import Misuse
 from pipeline.lease import Lease
 from pipeline.ledger import State
-from pipeline.output import Output, open_log
+from pipeline.logbook import open_log
+from pipeline.output import Output
 from pipeline.provenance import describe_launch, list_versions
 from pipeline.signals import StopSignal
+from pipeline.site import locate_output
 from pipeline.spectra import spectrum_is_due, update_spectrum
 
 log = logging.getLogger("eigenstream")
@@ -22,8 +23,9 @@ log = logging.getLogger("eigenstream")
 
 def main(arguments: Arguments) -> int:
     """Redo the derived groups of an output with other settings; return the exit code."""
-    output = Output.open(Path(str(arguments.target)).absolute())
-    keep_to_groups(arguments, ("spectrum",), "analyse redoes what is derived from stored results")
+    output = Output.open(locate_output(str(arguments.target), read_sink_options(arguments)))
+    why = "analyse redoes what is derived from stored results"
+    keep_to_groups(arguments, ("spectrum", OPTIONS), why)
     config = amend(from_plain(output.stored["config"]), arguments.overrides, arguments.config_dir)
     analyse(output, config)
     print(output.path, flush=True)

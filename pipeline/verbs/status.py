@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import numpy as np
 
-from pipeline.arguments import Arguments
+from pipeline.arguments import OPTIONS, Arguments, keep_to_groups
+from pipeline.config import read_sink_options
 from pipeline.lease import STALE_SECONDS, read_latest
 from pipeline.ledger import Ledger, State
 from pipeline.output import Output
 from pipeline.progress import format_seconds
+from pipeline.site import locate_output
 
 
 def main(arguments: Arguments) -> int:
     """Print the status of an output; return the exit code."""
-    print(describe_status(Output.open(Path(str(arguments.target)).absolute())))
+    keep_to_groups(arguments, (OPTIONS,), "status only reads")
+    path = locate_output(str(arguments.target), read_sink_options(arguments))
+    print(describe_status(Output.open(path)))
     return 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,17 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arguments import Arguments, keep_to_groups
-from pipeline.config import Config, amend, from_plain
+from pipeline.arguments import OPTIONS, Arguments, keep_to_groups
+from pipeline.config import Config, amend, from_plain, read_sink_options
 from pipeline.errors import Misuse, ReadError
 from pipeline.job import Setup, prepare
 from pipeline.labels import name_block, name_matrix
 from pipeline.lease import Lease
 from pipeline.ledger import OUTCOMES, State
 from pipeline.output import SHOWN, Output
+from pipeline.places import Remote
 from pipeline.plan import Block
 from pipeline.provenance import list_differences
 from pipeline.sink import read_block
+from pipeline.site import locate_output
 
 log = logging.getLogger("eigenstream")
 SAMPLE = 1000
@@ -55,9 +57,9 @@ class Report:
 def main(arguments: Arguments) -> int:
     """Verify an output; exit code 1 if anything fails."""
     flags = arguments.flags
-    path = Path(str(arguments.target)).absolute()
+    path = locate_output(str(arguments.target), read_sink_options(arguments))
     sample = None if flags.get("all") else int(flags.get("sample", SAMPLE))
-    keep_to_groups(arguments, ("source",), "verify takes the run's own config")
+    keep_to_groups(arguments, ("source", OPTIONS), "verify takes the run's own config")
     config = amend(
         from_plain(Output.open(path).stored["config"]), arguments.overrides, arguments.config_dir
     )
@@ -78,11 +80,12 @@ def main(arguments: Arguments) -> int:
 
 
 def verify(
-    path: str | Path,
+    path: str | Path | Remote,
     *,
     sample: int | None = SAMPLE,
     seed: int = 0,
     config: Config | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Report:
     """Check stored results against the input.
 
@@ -96,6 +99,8 @@ def verify(
         Seed of the draw.
     config : Config, optional
         The run's config with another `source.path`, for an input that has moved.
+    storage_options : mapping, optional
+        How the object store of the output is opened.
 
     Returns
     -------
@@ -107,7 +112,8 @@ def verify(
     Misuse
         If there is no output at `path`, or the input is not the one that was solved.
     """
-    output = Output.open(Path(path).absolute())
+    place = path if isinstance(path, Remote) else locate_output(str(path), storage_options)
+    output = Output.open(place)
     setup = prepare(config or from_plain(output.stored["config"]))
     if "eigenvalues" not in output.names:
         raise Misuse(f"{output.path} holds no eigenvalues to verify: sink.variables left them out")
@@ -141,7 +147,7 @@ def give_back(output: Output, report: Report) -> None:
     if not report.damaged:
         return
     try:
-        with Lease(output.ledger.folder):
+        with Lease(output.ledger.folder) as lease, output.ledger.marking(lease.ticket):
             for block, error in report.damaged.items():
                 output.ledger.mark_lost(block, f"found by verify: {error}")
     except Misuse as error:  # somebody is writing there, or nobody can
@@ -166,7 +172,7 @@ def draw_sample(
 
 def read_stored(output: Output, block: Block) -> dict[str, NDArray[Any]]:
     """Read what is stored of one block; raises ReadError where it is not what was written."""
-    stored = {k: read_block(str(output.path), v, block) for k, v in output.names.items()}
+    stored = {k: read_block(output.path, v, block) for k, v in output.names.items()}
     check_counts(stored["status"], output, block)
     return stored
 

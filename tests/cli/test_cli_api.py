@@ -29,7 +29,7 @@ def test_run_composes_runs_and_opens(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("pipeline.run")
     module.run = run  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "pipeline.run", module)
-    monkeypatch.setattr(api, "open", lambda path: ("opened", path))
+    monkeypatch.setattr(api, "open_tree", lambda path: ("opened", path))
     got: Any = api.run(["spectrum=dos"], source={"path": "/a, b.zarr"}, cluster="serial")
     assert got == ("opened", Path("/out.zarr"))
     assert (seen[0].source.path, seen[0].cluster.kind) == ("/a, b.zarr", "serial")

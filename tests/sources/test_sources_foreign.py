@@ -74,7 +74,6 @@ def test_consolidated_v3_group(stores: Path) -> None:
 def test_other_formats_are_refused_with_a_remedy(stores: Path) -> None:
     refuse(stores / "netcdf", "netCDF", "xr.open_dataset", "to_zarr")
     refuse(stores / "netcdf" / "xarray_example_1.nc", "xr.open_dataset", "to_zarr")
-    refuse(stores / "icechunk_expire-repo-v1-by-1.1.21", "icechunk", "to_zarr")
     refuse(stores / "expected.npz", ".npz", "np.save")
     refuse(stores / "index.json", "neither a Zarr store nor an .npy file")
     refuse(stores, "folder of stores", "ome_v0.5.zarr")
