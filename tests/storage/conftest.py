@@ -19,8 +19,8 @@ from storage_cases import Bucket, Moto, Troubled
 @pytest.fixture(scope="session")
 def moto() -> Iterator[Moto]:
     """A server that speaks S3; ended by its own process id."""
-    pytest.importorskip("obstore", reason="object stores need obstore: pip install obstore")
-    pytest.importorskip("moto.server", reason="S3 is played by moto: pip install 'moto[server]'")
+    pytest.importorskip("obstore", reason="pip install eigenstream[test-cloud]")
+    pytest.importorskip("moto.server", reason="pip install eigenstream[test-cloud]")
     server = Moto()
     try:
         yield server
