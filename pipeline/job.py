@@ -14,9 +14,9 @@ from pipeline.cluster import choose_crew
 from pipeline.cluster.crew import Size
 from pipeline.config import Config
 from pipeline.errors import Misuse
+from pipeline.layout import Layout, check_names, list_variables, read_units
 from pipeline.plan import Plan, Stack, plan_blocks
 from pipeline.provenance import to_json
-from pipeline.sink import Layout, check_names, list_variables, read_units
 from pipeline.sources import open_source
 from pipeline.stages import spectrum
 from pipeline.stages.solve import Solver, design_solver

@@ -25,19 +25,18 @@ from pipeline.provenance import (
     to_json,
 )
 from pipeline.quoting import show_argument
-from pipeline.sink import (
-    FORMAT,
+from pipeline.sink import FORMAT, consolidate, create_output, find_writer, open_variable
+from pipeline.site import (
     STATE,
-    consolidate,
-    create_output,
-    find_writer,
+    check_place,
     is_output,
+    locate_output,
     new_folder,
-    open_variable,
+    reach,
+    reaching,
     remove_output,
     sweep_drafts,
 )
-from pipeline.site import check_place, locate_output, reach, reaching
 
 log = logging.getLogger("eigenstream")
 SHOWN = 8
@@ -225,7 +224,7 @@ def write_config(path: Place, config: Config) -> None:
 def overwrite_output(path: Path, setup: Setup) -> Output:
     """Replace an output of ours; what is there stays until the new one may begin."""
     setup.plan()
-    with Lease(path / "run" / "state"):  # refused while another process writes there
+    with Lease(path / STATE):  # refused while another process writes there
         remove_output(path)
     return make_output(path, setup)
 

@@ -1,18 +1,26 @@
-"""The site of an output: found, reached, and fit for one."""
+"""The site of an output: found, reached, fit for one, and cleared."""
 
 from __future__ import annotations
 
 import contextlib
+import glob
+import json
+import shutil
+import time
+import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import Misuse
+from pipeline.ledger import GROUP
 from pipeline.places import Place, Remote, list_names, locate
-from pipeline.sink import STATE, is_output
 
 if TYPE_CHECKING:
     from pipeline.job import Setup
+
+STATE = "run/state"
+"""Where the lease lies."""
 
 
 def locate_output(target: str, options: Mapping[str, Any] | None = None) -> Place:
@@ -49,6 +57,25 @@ def reaching(path: Place) -> Iterator[None]:
         ) from None
 
 
+def is_output(path: Place) -> bool:
+    """Whether an output of ours is at `path`, whole."""
+    if isinstance(path, Remote):
+        return GROUP in read_listed(path)
+    return (path / "run" / "zarr.json").is_file() and (path / "run" / "state").is_dir()
+
+
+def read_listed(path: Place) -> dict[str, Any]:
+    """Read what the root's metadata list: each node's metadata by its name.
+
+    They name a group only when all of it is there.
+    """
+    try:
+        root = json.loads((path / "zarr.json").read_text(encoding="utf-8"))
+        return dict((root.get("consolidated_metadata") or {}).get("metadata") or {})
+    except (FileNotFoundError, ValueError):
+        return {}
+
+
 def check_place(path: Place, setup: Setup) -> None:
     """Refuse a place where an output must not or cannot be made."""
     source = locate(setup.config.source.path, setup.config.source.storage_options)
@@ -78,3 +105,39 @@ def check_key(path: Remote, source: str) -> None:
             f"sink.path={path} holds something else; nothing there is touched. Give a new path, "
             f"or remove it yourself"
         )
+
+
+@contextlib.contextmanager
+def new_folder(parent: Path, stem: str) -> Iterator[Path]:
+    """Create a folder of its own for one launch; taken away again if the launch does not start."""
+    for number in range(1, 10_000):
+        folder = parent / (stem if number == 1 else f"{stem}_{number}")
+        try:
+            folder.mkdir(parents=True)
+            break
+        except FileExistsError:
+            continue
+    try:
+        yield folder
+    except BaseException:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        raise
+
+
+def remove_output(path: Path) -> None:
+    """Remove an output on a disk, whole: it is first moved out of sight, then deleted."""
+    gone = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.gone")
+    path.rename(gone)
+    shutil.rmtree(gone)
+
+
+def sweep_drafts(path: Place) -> None:
+    """Remove what killed processes left beside an output, once it is an hour old."""
+    if isinstance(path, Remote):
+        return  # nothing is ever made beside it
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        if left.suffix in (".draft", ".old", ".gone"):
+            with contextlib.suppress(OSError):
+                if time.time() - left.stat().st_mtime > 3600:
+                    shutil.rmtree(left, ignore_errors=True)

@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 from pipeline.cluster import Crew, Lost
 from pipeline.config import Config, SpectrumConfig, from_plain, to_plain
 from pipeline.errors import Misuse
+from pipeline.layout import read_units
 from pipeline.ledger import State
 from pipeline.output import Output
 from pipeline.places import Place, pick
 from pipeline.plan import Block
 from pipeline.provenance import digest, to_json
 from pipeline.signals import StopSignal
-from pipeline.sink import read_block, read_listed, read_units, replace_group
+from pipeline.sink import read_block, replace_group
+from pipeline.site import read_listed
 from pipeline.stages.spectrum import Stack, check_request, compute_spectrum, slice_weights
 
 log = logging.getLogger("eigenstream")
