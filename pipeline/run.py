@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import logging
 import time
-import traceback
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pipeline.callable import make_callable
-from pipeline.cluster import Crew, Lost, start_crew
+from pipeline.cluster import start_crew
 from pipeline.cluster.crew import count_cores
 from pipeline.config import Config
-from pipeline.errors import Interrupted, Misuse, StoppedEarly, StorageLost
+from pipeline.errors import Misuse, StoppedEarly, StorageLost
 from pipeline.job import Setup, prepare
-from pipeline.labels import name_block
 from pipeline.lease import Lease, Pass
-from pipeline.ledger import OUTCOMES, Entry, State, count_needed
+from pipeline.ledger import OUTCOMES, Entry, count_needed
 from pipeline.logbook import open_log
 from pipeline.output import Output, open_output
 from pipeline.places import Place
-from pipeline.plan import Block, enclose, group_blocks
-from pipeline.progress import Progress
+from pipeline.plan import Block, enclose
 from pipeline.signals import StopSignal
 from pipeline.sink import write_block
 from pipeline.spectra import spectrum_is_due, update_spectrum
 from pipeline.stages.solve import Solver
+from pipeline.stream import Stream
 from pipeline.verdict import (
-    EARLY,
     Verdict,
-    count_unmasked,
     explain_bad,
-    find_early_end,
     list_flagged,
     list_lost,
     reach_verdict,
@@ -40,8 +35,6 @@ from pipeline.verdict import (
 
 log = logging.getLogger("eigenstream")
 FAILED = OUTCOMES.index("failed")
-LOSSES = 10
-"""Tasks lost in a row after which it is the store that is lost, not the block."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +70,14 @@ class Job:
 
     def __call__(self, group: tuple[Block, ...]) -> list[Entry]:
         return process(self, group)
+
+    def give_up(self, block: Block) -> None:
+        """Write a block that kills whoever works on it: its matrices `failed`, with no answer."""
+        status = start_status(block, self.source.shape, self.limit, self.source.todo(block))
+        status[status == 0] = FAILED
+        results = self.solver.blank(status)
+        self.ticket.check()
+        write_block(self.path, block, {name: results[k] for k, name in self.names.items()})
 
 
 def run(config: Config) -> Outcome:
@@ -201,93 +202,9 @@ def process(job: Job, group: tuple[Block, ...]) -> list[Entry]:
     return entries
 
 
-def give_up(job: Job, block: Block) -> None:
-    """Write a block that kills whoever works on it: its matrices `failed`, without an answer."""
-    status = start_status(block, job.source.shape, job.limit, job.source.todo(block))
-    status[status == 0] = FAILED
-    results = job.solver.blank(status)
-    write_block(job.path, block, {name: results[k] for k, name in job.names.items()})
-
-
 def limit_threads(solver: Solver, workers: int) -> Solver:
     """Keep workers times threads within the cores of the host that a worker finds itself on."""
     return replace(solver, threads=min(solver.threads, max(1, count_cores() // workers)))
-
-
-@dataclass
-class Stream:
-    """The loop of a run: tasks out, outcomes in, each marked in the ledger as it comes."""
-
-    setup: Setup
-    output: Output
-    crew: Crew
-    stop: StopSignal
-    row: int = field(default=0, init=False)
-    judged: bool = field(default=False, init=False)
-
-    def run(self, job: Job, pending: list[Block]) -> None:
-        """Stream the pending blocks."""
-        shape, config = self.setup.layout.shape, self.setup.config
-        groups = group_blocks(pending, self.output.read_shape)
-        matrices = sum(count_needed(b, shape, config.plan.limit) for b in pending)
-        progress = Progress(len(pending), matrices)
-        self._look_early(len(pending))
-        log.info("%s", self._announce(len(pending)))
-        progress.show()
-        try:
-            for outcome in self.crew.map_blocks(job, groups, self.stop.event):
-                if isinstance(outcome, Lost):
-                    self._lose(outcome, progress, job)
-                    continue
-                self.row = 0
-                for entry in outcome.value:
-                    self.output.ledger.mark(entry)
-                    progress.add(entry)
-                self._look_early(len(pending) - progress.done)
-        finally:
-            progress.clear()
-        if progress.done:
-            log.info("%s", f"solved {progress.seen} matrices at {progress.rate:,.0f}/s")
-
-    def _announce(self, left: int) -> str:
-        ledger, size = self.output.ledger, self.setup.size
-        done = int((ledger.columns["state"] == State.done).sum())
-        return (
-            f"blocks: {left} to do, {done} of {len(ledger.blocks)} done; workers: {size.kind}, "
-            f"{self.crew.workers} x {size.threads} threads; driver: {self.setup.solver.driver}"
-        )
-
-    def _look_early(self, left: int) -> None:
-        """Look once, when the first thousand matrices are done, whether to go on."""
-        counts = {} if self.judged or not left else self.output.ledger.count_statuses()
-        if count_unmasked(counts) < EARLY:
-            return
-        self.judged = True
-        total = sum(block.size for block in self.output.ledger.blocks)
-        reason = find_early_end(counts, self.setup.config.run.max_bad, total)
-        if reason:
-            self.stop.event.set()
-            raise StoppedEarly(reason)
-
-    def _lose(self, lost: Lost, progress: Progress, job: Job) -> None:
-        """Note a block that could not be done, and go on with the others while there is hope."""
-        if isinstance(lost.error, (Interrupted, StorageLost)):
-            raise lost.error
-        log.debug("".join(traceback.format_exception(lost.error)))
-        error = f"{type(lost.error).__name__}: {lost.error}"
-        for block in lost.task:
-            name = name_block(block, self.output.dims, self.setup.layout.coords)
-            log.warning("%s lost: %s", name, error)
-            if lost.killed:
-                give_up(job, block)
-            self.output.ledger.mark_lost(block, error, quarantine=lost.killed)
-        progress.lost += len(lost.task)
-        self.row += not lost.killed  # a chunk that several blocks share is lost once
-        if self.row >= LOSSES:
-            raise StorageLost(
-                f"{self.row} reads or writes in a row failed, the last by {error}. What was done "
-                f"is kept: mend the cause, then the same command goes on"
-            ) from lost.error
 
 
 def conclude(setup: Setup, output: Output, complete: bool = True) -> Outcome:

@@ -298,7 +298,7 @@ def test_an_s3_that_dies_for_good(
         mark(self, entry)
         troubled.dead = entry.block.index == 2
 
-    monkeypatch.setattr("pipeline.run.LOSSES", 3)
+    monkeypatch.setattr("pipeline.stream.LOSSES", 3)
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "mark", die_at_the_third)
         with pytest.raises(StorageLost, match=r"after 2 retries.*What was done is kept"):
