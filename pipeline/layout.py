@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pipeline.columns import COLUMNS, NOT_RUN, OUTCOMES
 from pipeline.errors import Misuse
-from pipeline.ledger import COLUMNS, NOT_RUN, OUTCOMES
 
 GROUPS = ("run", "derived", "spectrum", "fit")
 """Groups of an output: nothing else at its root can have these names."""

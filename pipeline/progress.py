@@ -7,7 +7,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from pipeline.ledger import BAD, MASKED, NOT_RUN, Entry
+from pipeline.columns import BAD, MASKED, NOT_RUN, Entry
 
 log = logging.getLogger("eigenstream")
 LINE_SECONDS = 10.0

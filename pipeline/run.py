@@ -10,11 +10,12 @@ from typing import Any
 from pipeline.callable import make_callable
 from pipeline.cluster import start_crew
 from pipeline.cluster.crew import count_cores
+from pipeline.columns import OUTCOMES, Entry
 from pipeline.config import Config
 from pipeline.errors import Misuse, StoppedEarly, StorageLost
 from pipeline.job import Setup, prepare
 from pipeline.lease import Lease, Pass
-from pipeline.ledger import OUTCOMES, Entry, count_needed
+from pipeline.ledger import count_needed
 from pipeline.logbook import open_log
 from pipeline.output import Output, open_output
 from pipeline.places import Place

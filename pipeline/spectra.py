@@ -12,10 +12,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from pipeline.cluster import Crew, Lost
+from pipeline.columns import State
 from pipeline.config import Config, SpectrumConfig, from_plain, to_plain
 from pipeline.errors import Misuse
 from pipeline.layout import read_units
-from pipeline.ledger import State
 from pipeline.output import Output
 from pipeline.places import Place, pick
 from pipeline.plan import Block

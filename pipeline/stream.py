@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipeline.cluster import Crew, Lost
+from pipeline.columns import State
 from pipeline.errors import Interrupted, StoppedEarly, StorageLost
 from pipeline.job import Setup
 from pipeline.labels import name_block
-from pipeline.ledger import State, count_needed
+from pipeline.ledger import count_needed
 from pipeline.output import Output
 from pipeline.plan import Block, group_blocks
 from pipeline.progress import Progress

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
+from pipeline.columns import BAD, OUTCOMES, State
 from pipeline.labels import name_block, name_matrix
-from pipeline.ledger import BAD, OUTCOMES, Ledger, State, within_limit
+from pipeline.ledger import Ledger, within_limit
 from pipeline.places import Place
 from pipeline.plan import Block
 from pipeline.sink import read_block

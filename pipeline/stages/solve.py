@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.columns import OUTCOMES
 from pipeline.errors import Misuse
-from pipeline.ledger import OUTCOMES
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from dataclasses import asdict
 
 from pipeline.arguments import OPTIONS, Arguments, keep_to_groups
 from pipeline.cluster import choose_crew, start_crew
+from pipeline.columns import State
 from pipeline.config import Config, amend, from_plain, read_sink_options, to_plain
 from pipeline.errors import Misuse
 from pipeline.lease import Lease
-from pipeline.ledger import State
 from pipeline.logbook import open_log
 from pipeline.output import Output
 from pipeline.provenance import describe_launch, list_versions

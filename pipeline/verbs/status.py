@@ -7,9 +7,10 @@ import time
 import numpy as np
 
 from pipeline.arguments import OPTIONS, Arguments, keep_to_groups
+from pipeline.columns import State
 from pipeline.config import read_sink_options
 from pipeline.lease import STALE_SECONDS, read_latest
-from pipeline.ledger import Ledger, State
+from pipeline.ledger import Ledger
 from pipeline.output import Output
 from pipeline.progress import format_seconds
 from pipeline.site import locate_output

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arguments import OPTIONS, Arguments, keep_to_groups
+from pipeline.columns import OUTCOMES, State
 from pipeline.config import Config, amend, from_plain, read_sink_options
 from pipeline.errors import Misuse, ReadError
 from pipeline.job import Setup, prepare
 from pipeline.labels import name_block, name_matrix
 from pipeline.lease import Lease
-from pipeline.ledger import OUTCOMES, State
 from pipeline.output import SHOWN, Output
 from pipeline.places import Remote
 from pipeline.plan import Block

@@ -15,7 +15,8 @@ import numpy as np
 import psutil
 from run_cases import assert_equal_results, draw_hermitian, run_here, write_stack
 
-from pipeline.ledger import Ledger, State
+from pipeline.columns import State
+from pipeline.ledger import Ledger
 
 INJECT = Path(__file__).parent / "inject"
 MATRICES, CHUNK = 24, 2

@@ -12,7 +12,7 @@ from fault_cases import CHUNK, SERIAL, Program, write_input
 from run_cases import read_results
 
 import pipeline
-from pipeline.ledger import State
+from pipeline.columns import State
 
 BLOCK = 3
 CODECS: dict[str, dict[str, Any]] = {

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from fault_cases import SERIAL, Program, finish, wait_until
 
-from pipeline.ledger import State
+from pipeline.columns import State
 
 
 def mount(*arguments: str | Path) -> None:

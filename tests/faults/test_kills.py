@@ -15,7 +15,7 @@ import psutil
 import pytest
 from fault_cases import LOCAL, SERIAL, Program, find_workers, finish, wait_until
 
-from pipeline.ledger import State
+from pipeline.columns import State
 
 
 @pytest.mark.parametrize("victims", [1, 2], ids=["one", "all"])

@@ -8,7 +8,7 @@ import numpy as np
 from fault_cases import CHUNK, LOCAL, MATRICES, SERIAL, Program
 from run_cases import read_results
 
-from pipeline.ledger import OUTCOMES, State
+from pipeline.columns import OUTCOMES, State
 
 BAD = 7
 BLOCK = BAD // CHUNK

@@ -13,16 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels import Status
+from pipeline.columns import OUTCOMES, Entry, State
 from pipeline.errors import Misuse
-from pipeline.ledger import (
-    OUTCOMES,
-    Entry,
-    Ledger,
-    State,
-    count_needed,
-    create_ledger,
-    within_limit,
-)
+from pipeline.ledger import Ledger, count_needed, create_ledger, within_limit
 from pipeline.plan import Block, cut
 from pipeline.sink import consolidate
 

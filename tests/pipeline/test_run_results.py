@@ -19,8 +19,9 @@ from run_cases import (
     write_stack,
 )
 
+from pipeline.columns import OUTCOMES
 from pipeline.errors import Misuse
-from pipeline.ledger import OUTCOMES, Ledger
+from pipeline.ledger import Ledger
 
 Outputs = Callable[[str], Path]
 

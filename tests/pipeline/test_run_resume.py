@@ -25,9 +25,10 @@ from run_cases import (
     write_stack,
 )
 
+from pipeline.columns import State
 from pipeline.errors import Misuse, StorageLost
 from pipeline.lease import read_latest
-from pipeline.ledger import Ledger, State
+from pipeline.ledger import Ledger
 from pipeline.sink import open_variable
 
 Outputs = Callable[[str], Path]

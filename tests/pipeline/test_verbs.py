@@ -15,8 +15,9 @@ import zarr
 from run_cases import configure, draw_hermitian, read_results, run_here, write_stack
 
 from pipeline.__main__ import main
+from pipeline.columns import State
 from pipeline.lease import Lease, describe_self
-from pipeline.ledger import Ledger, State
+from pipeline.ledger import Ledger
 from pipeline.progress import Progress, format_bytes, format_seconds
 
 Outputs = Callable[[str], Path]

@@ -20,11 +20,12 @@ from storage_cases import KEY_ID, QUICK, SECRET, Bucket, Troubled
 
 import pipeline
 from pipeline import lease as leases
+from pipeline.columns import OUTCOMES, RECORD, Entry, State
 from pipeline.config import compose
 from pipeline.errors import Interrupted, Misuse, StorageLost
 from pipeline.journal import Journal
 from pipeline.lease import Lease, describe_self, read_latest
-from pipeline.ledger import OUTCOMES, RECORD, Entry, Ledger, State
+from pipeline.ledger import Ledger
 from pipeline.output import Output
 from pipeline.places import Remote
 from pipeline.run import Outcome, run
