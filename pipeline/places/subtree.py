@@ -29,12 +29,12 @@ class Subtree(Store):
 
     Attributes
     ----------
-    expects : callable or None
-        Tells of a key whether it was there at the start: then its absence is an error. zarr-python
-        takes what is absent for fill values, and lost storage must never pass for missing data.
+    watch : callable or None
+        Is shown what was found at a key, None for nothing, and may raise. zarr-python takes what
+        is absent for fill values, and lost storage must never pass for missing data.
     """
 
-    expects: Callable[[str], bool] | None = None
+    watch: Callable[[str, Buffer | None], None] | None = None
 
     def __init__(self, store: Store, key: str, name: str, secrets: list[str]) -> None:
         super().__init__(read_only=store.read_only)
@@ -100,8 +100,8 @@ class Subtree(Store):
                     raise
                 # a plain web server that gives no parts of files
                 found = cut(await self._whole.get(self.full(key), prototype), byte_range)
-        if found is None and self.expects is not None and self.expects(key):
-            raise FileNotFoundError(f"chunk {key} was there when the run was planned and is gone")
+        if self.watch is not None:
+            self.watch(key, found)
         return found
 
     async def get_partial_values(

@@ -19,12 +19,8 @@ import numcodecs
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.sources.blosc import HEADER, CutShort, check_frame
 from pipeline.sources.inventory import KeyEncoding
-
-
-class CutShort(ValueError):
-    """A file is shorter than it says: Blosc would read on beyond its end."""
-
 
 SHUFFLES = ("noshuffle", "shuffle", "bitshuffle")
 
@@ -94,9 +90,7 @@ class ChunkFiles:
 
 
 def _decode_blosc(decode: Callable[[bytes], Any], data: bytes) -> Any:
-    size = int.from_bytes(data[12:16], "little")  # of the whole, says the header
-    if len(data) < max(16, size):
-        raise CutShort(f"its file has {len(data)} bytes, and says that it has {size}")
+    check_frame(data[:HEADER], len(data))
     return decode(data)
 
 

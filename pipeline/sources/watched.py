@@ -1,4 +1,4 @@
-"""A store that notices when a chunk disappears."""
+"""A store whose answers are looked at: a chunk that disappeared, or was cut short, is no chunk."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from zarr.storage import LocalStore
 
 
 class WatchedStore(LocalStore):
-    """A local store in which a chunk that was there at the start may not be gone later.
+    """A local store that shows what it found, None for nothing, to `watch`, which may raise.
 
     zarr-python reads a file that it does not find as fill values, also when the disk was
     unmounted meanwhile; a storage error must never pass for missing data.
     """
 
-    expects: Callable[[str], bool] | None = None
+    watch: Callable[[str, Buffer | None], None] | None = None
 
     async def get(
         self,
@@ -25,6 +25,6 @@ class WatchedStore(LocalStore):
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
         found = await super().get(key, prototype, byte_range)
-        if found is None and self.expects is not None and self.expects(key):
-            raise FileNotFoundError(f"chunk {key} was there when the run was planned and is gone")
+        if self.watch is not None:
+            self.watch(key, found)
         return found

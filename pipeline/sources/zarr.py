@@ -20,9 +20,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import zarr
+from zarr.core.buffer import Buffer
 
 from pipeline.errors import Misuse, ReadError, StorageLost
 from pipeline.places import Remote, Subtree
+from pipeline.sources.blosc import HEADER, check_frame, holds_frames
 from pipeline.sources.chunks import ChunkFiles, find_chunk_files
 from pipeline.sources.inventory import KeyEncoding, digest_sizes, measure_chunks, read_encoding
 from pipeline.sources.listing import Entry
@@ -120,7 +122,7 @@ class ZarrArray:
         folder = self.entry.folder
         store: Subtree | WatchedStore
         if isinstance(folder, Remote):
-            store = folder.store.with_read_only(True)  # a copy would expect nothing
+            store = folder.store.with_read_only(True)  # a copy would not be watched
         else:
             store = WatchedStore(folder, read_only=True)
         try:
@@ -132,7 +134,7 @@ class ZarrArray:
                 array = zarr.open_array(store, zarr_format=self.entry.zarr_format, mode="r")  # type: ignore[arg-type]
         except Exception as error:
             raise Misuse(self._explain(error)) from error
-        store.expects = self._expects
+        store.watch = self._watch
         return array
 
     def _explain(self, error: Exception) -> str:
@@ -173,12 +175,16 @@ class ZarrArray:
         self.digest = digest_sizes(sizes)
         self._present = sizes >= 0
 
-    def _expects(self, key: str) -> bool:
+    def _watch(self, key: str, found: Buffer | None) -> None:
+        """Refuse a chunk that was there when the inventory was taken and is gone, or cut short."""
         cell = self._encoding.parse(key, len(self.shape))
         present: npt.NDArray[np.bool_] | None = self.__dict__.get("_present")
         if cell is None or present is None:
-            return False
-        return bool(present[cell])
+            return
+        if found is None and present[cell]:
+            raise FileNotFoundError(f"chunk {key} was there when the run was planned and is gone")
+        if found is not None and holds_frames(self.entry.zarr_format, self.entry.metadata):
+            check_frame(found[:HEADER].to_bytes(), len(found))
 
     def find_absent(self, touched: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.bool_] | None:
         """Which cells (see `cell`) are absent, looking into shards only where touched.

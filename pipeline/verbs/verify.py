@@ -132,7 +132,8 @@ def verify(
             stored = read_stored(output, block)
         except OSError as error:
             report.failed.append(f"{name}: {error}")
-            report.damaged[block] = str(error)
+            if not is_silence(output, error):
+                report.damaged[block] = str(error)
             continue
         try:
             check_block(setup, output, block, stored, wanted, seed, report)
@@ -140,6 +141,11 @@ def verify(
             report.failed.append(f"{name}: {error}")
     give_back(output, report)
     return report
+
+
+def is_silence(output: Output, error: OSError) -> bool:
+    """Whether a store gave no answer, which says nothing of what it holds."""
+    return isinstance(output.path, Remote) and isinstance(error.__cause__, OSError)
 
 
 def give_back(output: Output, report: Report) -> None:

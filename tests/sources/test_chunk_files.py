@@ -12,6 +12,7 @@ import zarr
 from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 
 from pipeline.config import SourceConfig
+from pipeline.errors import ReadError
 from pipeline.plan import Block
 from pipeline.sources import open_source
 
@@ -89,3 +90,12 @@ def test_damage_is_noticed(name: str, damage: str, tmp_path: Path) -> None:
         assert expected is None, error
     else:
         assert np.array_equal(got, expected)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "blosc" in name])
+def test_a_part_of_a_chunk_cut_short_is_noticed(name: str, tmp_path: Path) -> None:
+    write(tmp_path, name)
+    chunk = tmp_path / "in.zarr" / ("c/0/0/0/0" if "v3" in name else "0.0.0.0")
+    chunk.write_bytes(chunk.read_bytes()[:-9])
+    with pytest.raises(ReadError, match=r"chunk c?.?0.0.0.0 of .*says that it has"):
+        read(tmp_path, (1, 0), (2, 1))

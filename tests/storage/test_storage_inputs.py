@@ -95,6 +95,19 @@ def test_a_chunk_that_disappears_is_no_missing_one(bucket: Bucket, stack: Path) 
         source.read(Block(7, (0, 0), (12, 10)))
 
 
+def test_a_chunk_cut_short_is_damage(bucket: Bucket, tmp_path: Path) -> None:
+    """Blosc's decoder would read on beyond the end of what was fetched."""
+    values = np.random.default_rng(0).standard_normal((4, 3, 3))
+    blosc = zarr.codecs.BloscCodec()
+    zarr.create_array(tmp_path / "b", data=values, chunks=(2, 3, 3), compressors=blosc)
+    url = bucket.upload(tmp_path / "b", "b")
+    bucket.put("b/c/1/0/0", bucket.read("b/c/1/0/0")[:-9])
+    source = open_at(url, storage_options=bucket.options)
+    assert source.read(Block(0, (0,), (2,)))[0].shape == (2, 3, 3)
+    with pytest.raises(ReadError, match=r"chunk c/1/0/0 of .*says that it has"):
+        source.read(Block(1, (2,), (4,)))
+
+
 def test_errors_are_tried_again(bucket: Bucket, stack: Path, troubled: Troubled) -> None:
     url = bucket.upload(stack, "in.zarr")
     troubled.rates = {"slow": 0.1, "reset": 0.1, "lag": 0.05}

@@ -30,6 +30,7 @@ from pipeline.output import Output
 from pipeline.places import Remote
 from pipeline.run import Outcome, run
 from pipeline.site import locate_output
+from pipeline.verbs.verify import draw_sample
 
 SLOW = """
 import sys, time
@@ -165,6 +166,23 @@ def test_verify_gives_damage_back(bucket: Bucket, stack: Path, whole: Path) -> N
     assert (Ledger(place(bucket)).columns["state"] == State.lost).sum() == 1
     assert launch(stack, *JOB, sink=sink(bucket)).code == 0
     assert_equals(bucket, whole)
+
+
+def test_verify_takes_no_silence_for_damage(
+    bucket: Bucket, stack: Path, troubled: Troubled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch(stack, *JOB, sink=sink(bucket))
+    draw = draw_sample
+
+    def die_and_draw(*args: Any) -> Any:
+        troubled.dead = True
+        yield from draw(*args)
+
+    monkeypatch.setattr("pipeline.verbs.verify.draw_sample", die_and_draw)
+    options = {**bucket.options, "endpoint": troubled.url, "retry_config": QUICK}
+    report = pipeline.verify(bucket.url("out.zarr"), storage_options=options)
+    assert len(report.failed) == 8 and not report.damaged
+    assert (Ledger(place(bucket)).columns["state"] == State.done).all()
 
 
 def test_no_credentials_anywhere(bucket: Bucket, stack: Path) -> None:
