@@ -12,6 +12,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent.parent / "pipeline"))  # for run_cases
 
+from bucket_runs import JOB, launch
 from run_cases import draw_hermitian, write_stack
 from storage_cases import Bucket, Moto, Troubled
 
@@ -51,3 +52,11 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store of 12 x 10 complex matrices of 6 x 6, in chunks of 3 x 5."""
     matrices = draw_hermitian(np.random.default_rng(1), 12, 10, 6)
     return write_stack(tmp_path_factory.mktemp("in") / "in.zarr", matrices, (3, 5))
+
+
+@pytest.fixture(scope="session")
+def whole(stack: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same job, written to a folder."""
+    out = tmp_path_factory.mktemp("whole") / "out.zarr"
+    assert launch(stack, f"sink.path={out}", *JOB).code == 0
+    return out
