@@ -11,14 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.errors import Misuse, ReadError, StorageLost
+from pipeline.sources.positions import Positions
 
 _PIECE = 2**20
 """Bytes of a piece: a file has no chunks, but the plan needs places where to cut."""
 
 _HEADER = 2**16
 """Files up to this size are loaded instead of mapped."""
-
-Positions = range | npt.NDArray[np.int64]
 
 
 class NpyArray:

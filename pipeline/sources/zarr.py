@@ -29,12 +29,12 @@ from pipeline.sources.chunks import ChunkFiles, find_chunk_files
 from pipeline.sources.inventory import KeyEncoding, digest_sizes, measure_chunks, read_encoding
 from pipeline.sources.listing import Entry
 from pipeline.sources.packing import decode_fill, plain
+from pipeline.sources.positions import Positions, ascend, restore, walk_cells
 from pipeline.sources.shards import ShardLayout, find_layout, read_present
 from pipeline.sources.watched import WatchedStore
 
 log = logging.getLogger("eigenstream")
 _opening = threading.Lock()
-Positions = range | npt.NDArray[np.int64]
 REQUESTS = 16
 """Requests for shard indices that are under way at once."""
 
@@ -268,43 +268,20 @@ class ZarrArray:
             raise ReadError(f"{named}{self.where} cannot be read: {cause!r}") from error
 
     def _select(self, positions: Sequence[Positions]) -> npt.NDArray[Any]:
-        # zarr-python takes ascending positions only; the order asked for is restored here.
-        picks: list[slice | npt.NDArray[np.int64]] = []
-        orders: list[slice | npt.NDArray[np.int64]] = []
-        for p in positions:
-            pick, order = _ascend(p)
-            picks.append(pick)
-            orders.append(order)
-        if not picks:
+        if not positions:
             return np.asarray(self._array[...])
         if self._files and (whole := self._files.read(positions)) is not None:
             return whole
-        values = np.asarray(self._array.get_orthogonal_selection(tuple(picks)))
-        for axis, order in enumerate(orders):
-            if not isinstance(order, slice):
-                values = values.take(order, axis=axis)
-            elif order.step is not None:
-                values = np.flip(values, axis)
-        return values
+        picks, orders = ascend(positions)
+        return restore(np.asarray(self._array.get_orthogonal_selection(picks)), orders)
 
     def _find_culprit(self, positions: Sequence[Positions]) -> tuple[str, Exception] | None:
-        for cell, place in self._walk_files(positions):
+        for cell, place in walk_cells(positions, self._file, self.shape):
             try:
                 self._select(place)
             except Exception as error:
                 return self._encoding.name(cell), error
         return None
-
-    def _walk_files(
-        self, positions: Sequence[Positions]
-    ) -> Iterator[tuple[tuple[int, ...], list[range]]]:
-        files = [
-            np.unique(np.asarray(p) // c).tolist()
-            for p, c in zip(positions, self._file, strict=True)
-        ]
-        for cell in product(*files):
-            corners = zip(cell, self._file, self.shape, strict=True)
-            yield cell, [range(i * c, min((i + 1) * c, n)) for i, c, n in corners]
 
     def identify(self) -> dict[str, Any]:
         """What makes this array this array, without where it lies."""
@@ -325,17 +302,3 @@ def _read_chunk_shape(entry: Entry) -> tuple[int, ...]:
     else:
         shape = entry.metadata["chunk_grid"]["configuration"]["chunk_shape"]
     return tuple(max(int(n), 1) for n in shape)
-
-
-def _ascend(
-    p: Positions,
-) -> tuple[slice | npt.NDArray[np.int64], slice | npt.NDArray[np.int64]]:
-    """An ascending selection of the same positions, and how to restore their order."""
-    if isinstance(p, range):
-        if p.step > 0:
-            return slice(p.start, p[-1] + 1, p.step), slice(None)
-        return slice(p[-1], p[0] + 1, -p.step), slice(None, None, -1)
-    unique, inverse = np.unique(p, return_inverse=True)
-    if unique.size == p.size and bool((unique == p).all()):
-        return unique, slice(None)
-    return unique, inverse.reshape(-1)
