@@ -156,7 +156,7 @@ def give_back(output: Output, report: Report) -> None:
         with Lease(output.ledger.folder) as lease, output.ledger.marking(lease.ticket):
             for block, error in report.damaged.items():
                 output.ledger.mark_lost(block, f"found by verify: {error}")
-    except Misuse as error:  # somebody is writing there, or nobody can
+    except (Misuse, OSError) as error:  # somebody is writing there, or nobody can
         log.warning("damaged blocks could not be marked as lost: %s", error)
 
 
