@@ -33,9 +33,10 @@ def solve(
 ) -> None:
     """Solve (count, n, n) into contiguous `values` and `vectors`, and write residual and status.
 
-    Householder reduction to a tridiagonal matrix and implicit QR, as LAPACK's ?syev and ?heev. What
-    a lane computes depends on its matrix alone, in IEEE + - * / sqrt without fused multiply-add:
-    the bits depend neither on the neighbours nor on the width of the registers.
+    Householder reduction to a tridiagonal matrix and implicit QR, as LAPACK's ?syev and ?heev; for
+    values alone from n = 5 on the variant without square roots, as LAPACK's ?sterf. What a lane
+    computes depends on its matrix alone, in IEEE + - * / sqrt without fused multiply-add: the bits
+    depend neither on the neighbours nor on the width of the registers.
 
     Parameters
     ----------

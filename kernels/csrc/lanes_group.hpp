@@ -7,6 +7,7 @@
 #include "lanes_iterate.hpp"
 #include "lanes_order.hpp"
 #include "lanes_probe.hpp"
+#include "lanes_rootfree.hpp"
 #include "lanes_rotate.hpp"
 
 namespace {
@@ -123,6 +124,7 @@ private:
       for (int i = 0; i < N; ++i) d_[i] = d[i];
       return unfinished;
     } else {
+      if (!wanted_) return RootFree<T>{n(), d_, e_}.run(task_.sweeps * n());
       return iterate(Iteration<T>{n(), d_, e_, t_, s_, range_, capacity});
     }
   }
@@ -206,7 +208,7 @@ private:
         prove(u, z_[u], values_, residual);
       }
     }
-    for (int w = 0; w < lanes; ++w) judge(first + w, u, w, residual[w]);
+    judge(first, u, lanes, residual);
   }
 
   void prove(int u, const V* vectors, const V* values, double* residual) {
@@ -268,19 +270,25 @@ private:
     deal(vectors, N * N * parts, static_cast<R*>(task_.vectors) + first * (N * N * parts), lanes);
   }
 
-  // Status and residual of one matrix; NaN where it is not solved.
-  void judge(std::int64_t b, int u, int w, double residual) {
-    const bool finite = lane(found_[u].finite, w), hermitian = lane(found_[u].hermitian, w);
-    const bool solved = lane(sound_, w) && !lane(part_of(unfinished_, u), w);
-    std::uint8_t status = !finite ? kernels::status_nonfinite
-                          : !hermitian ? kernels::status_not_hermitian
-                                       : kernels::status_failed;
-    float found = __builtin_nanf("");
-    if (solved && task_.xr) found = static_cast<float>(residual);
-    if (solved) status = !task_.xr ? kernels::status_unchecked : found <= task_.threshold ? kernels::status_ok : status;
-    task_.residual[b] = found;
-    task_.status[b] = status;
-    if (N == 0 && !solved) clear(b);
+  // Status and residual of each matrix; NaN where it is not solved.
+  void judge(std::int64_t first, int u, int lanes, const double* proof) {
+    const auto solved = sound_ & !part_of(unfinished_, u);
+    const V nan(static_cast<R>(__builtin_nan(""))), failed{R(kernels::status_failed)};
+    const V refused = select(found_[u].finite, V(R(kernels::status_not_hermitian)), V(R(kernels::status_nonfinite)));
+    const V wrong = select(found_[u].finite & found_[u].hermitian, failed, refused);
+    const V right = task_.xr ? V(R(kernels::status_ok)) : select(solved, V(R(kernels::status_unchecked)), wrong);
+    R lost[W], good[W], bad[W];
+    store(lost, task_.xr ? select(solved, V(R(0)), nan) : nan);
+    store(good, right);
+    store(bad, wrong);
+    for (int w = 0; w < lanes; ++w) {
+      const float residual = static_cast<float>(proof[w] + static_cast<double>(lost[w]));
+      task_.residual[first + w] = residual;
+      task_.status[first + w] = static_cast<std::uint8_t>(!task_.xr || residual <= task_.threshold ? good[w] : bad[w]);
+    }
+    if (N == 0 && any(!solved))
+      for (int w = 0; w < lanes; ++w)
+        if (!lane(solved, w)) clear(first + w);
   }
 
   // Each lane's answer in ascending order. Row after row of Q for all lanes, so that it passes through

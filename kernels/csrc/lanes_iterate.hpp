@@ -1,13 +1,11 @@
 // Implicit QR sweeps on the tridiagonal matrix, each lane in its own block, and the rotations saved.
 //
-// As LAPACK's ?steqr (QR branch): Wilkinson's shift, deflation where e^2 <= eps^2 |d d'| + the
-// smallest normal number. But eps is the spacing of numbers, not half of it: with half of it equal
-// values of d can be too coarse for a sweep to make e smaller (LAPACK turns such a 2 x 2 block
-// directly). Every lane works on its own lowest unreduced block, so that no lane waits for another
-// to deflate; outside of its block a lane's step is the identity.
+// As LAPACK's ?steqr (QR branch), with Wilkinson's shift. Every lane works on its own lowest
+// unreduced block, so that no lane waits for another to deflate; outside of its block a lane's step
+// is the identity.
 #pragma once
 
-#include "lanes_tridiagonal.hpp"
+#include "lanes_block.hpp"
 
 namespace {
 
@@ -59,12 +57,6 @@ template <class V, int N = 0> struct Iteration {
     return N > 0 ? active | !(e[0] == V(0)) : active;
   }
 
-  struct Block {
-    M active;
-    V lo, hi;                 // the block is rows lo to hi, both included; 0 and 0 where there is none
-    V above, corner, between; // d[hi-1], d[hi], e[hi-1]
-  };
-
   // The last 2 x 2 block directly: Jacobi's rotation, by the smaller of the two angles.
   template <bool save> KERNELS_INLINE void turn_block(V* tangents, V* sines) {
     const V apart = d[0] - d[1], twice = e[0] + e[0], zero(0), one(1);
@@ -96,34 +88,8 @@ template <class V, int N = 0> struct Iteration {
 
   KERNELS_INLINE int n() const { return N > 0 ? N : size; }
 
-  // Each lane's lowest block, found row by row. What is negligible becomes 0.
-  struct Search {
-    Block block{V(0) < V(0), V(0), V(0), V(0), V(0), V(1)};
-    V start, row;
-    explicit KERNELS_INLINE Search(int first) : start(R(first)), row(R(first)) {}
-
-    // The element between rows with these diagonals, which is given back. `waits`: it is in no block.
-    KERNELS_INLINE V look(V between, V above, V below, bool waits = false) {
-      const V tiny(Limits<R>::eps * Limits<R>::eps), floor(Limits<R>::floor);
-      const M small = between * between <= (tiny * magnitude(above)) * magnitude(below) + floor;
-      const M big = !small;
-      const V begin = start;
-      row = row + V(1);
-      start = select(small, row, start);
-      if (!waits) {
-        block.active = block.active | big;
-        block.lo = select(big, begin, block.lo);
-        block.hi = select(big, row, block.hi);
-        block.above = select(big, above, block.above);
-        block.corner = select(big, below, block.corner);
-        block.between = select(big, between, block.between);
-      }
-      return select(small, V(0), between);
-    }
-  };
-
-  KERNELS_INLINE Block search() {
-    Search found(0);
+  KERNELS_INLINE Block<V> search() {
+    Search<V> found(0);
     V di = d[0];
     each<(N > 0 ? N - 1 : 0)>(0, bound, [&](int i) __attribute__((always_inline)) {
       const V dn = d[i + 1];
@@ -131,12 +97,6 @@ template <class V, int N = 0> struct Iteration {
       di = dn;
     });
     return found.block;
-  }
-
-  static KERNELS_INLINE V shift(const Block& b) {
-    const V half = (b.above - b.corner) / (b.between + b.between);
-    const V length = root(half * half + V(1));
-    return b.corner - b.between / (half + with_sign(length, half));
   }
 
   template <bool save, int rows> KERNELS_INLINE void sweep(int first, int last, V* tangents, V* sines) {
@@ -151,12 +111,12 @@ template <class V, int N = 0> struct Iteration {
   // The next block is looked for on the way, while square roots and divisions are waited for.
   template <bool save, int rows, bool apart>
   KERNELS_INLINE void sweep(int first, int last, V* tangents, V* sines) {
-    const V sigma = shift(block), zero(0), one(1), floor(Limits<R>::floor);
+    const V sigma = find_shift(block.above, block.corner, block.between), zero(0), one(1), floor(Limits<R>::floor);
     V di = d[first], before = zero;
     V g = apart ? zero : di - sigma, cosine = one, p = zero;
     V sine = apart ? zero : select(block.active, one, zero);
     V row{R(first)};
-    [[maybe_unused]] Search found(first);
+    [[maybe_unused]] Search<V> found(first);
     each<(rows > 0 ? rows - 1 : 0)>(first, last, [&](int i) __attribute__((always_inline)) {
       const V dn = d[i + 1], ei = e[i];
       [[maybe_unused]] const M starts = block.active & (row == block.lo);
@@ -192,7 +152,7 @@ template <class V, int N = 0> struct Iteration {
     if constexpr (N == 0) block = found.block;
   }
 
-  Block block;        // of the next sweep,
+  Block<V> block;     // of the next sweep,
   bool known = false; // if it is known already
 };
 

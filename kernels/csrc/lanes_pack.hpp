@@ -29,6 +29,40 @@ template <class R> void interleave(const R* const* from, std::int64_t size, Vec<
   }
 }
 
+// The same where the matrices follow each other and `size`, smaller than a register, is a power of two
+template <int size, class R> KERNELS_INLINE void interleave_small(const R* from, Vec<R>* flat) {
+  constexpr auto all = std::make_index_sequence<Vec<R>::lanes>();
+  Vec<R> x[size], y[size];
+  for (int q = 0; q < size; ++q) x[q] = load(from + q * Vec<R>::lanes);
+#pragma GCC unroll 4
+  for (int step = size; step > 1; step /= 2) {
+#pragma GCC unroll 8
+    for (int q = 0; q < size; q += 2) {
+      unzip(x[q], x[q + 1], all);
+      y[q / 2] = x[q], y[(q + size) / 2] = x[q + 1];
+    }
+    for (int q = 0; q < size; ++q) x[q] = y[q];
+  }
+  for (int q = 0; q < size; ++q) flat[q] = x[q];
+}
+
+// The reverse
+template <int size, class R> KERNELS_INLINE void deal_small(const Vec<R>* flat, R* to) {
+  constexpr auto all = std::make_index_sequence<Vec<R>::lanes>();
+  Vec<R> x[size], y[size];
+  for (int q = 0; q < size; ++q) x[q] = flat[q];
+#pragma GCC unroll 4
+  for (int step = size; step > 1; step /= 2) {
+#pragma GCC unroll 8
+    for (int q = 0; q < size; q += 2) {
+      y[q] = x[q / 2], y[q + 1] = x[(q + size) / 2];
+      zip(y[q], y[q + 1], all);
+    }
+    for (int q = 0; q < size; ++q) x[q] = y[q];
+  }
+  for (int q = 0; q < size; ++q) store(to + q * Vec<R>::lanes, x[q]);
+}
+
 // The same without a look at what lies behind
 template <class R> void interleave_within(const R* const* from, std::int64_t size, Vec<R>* flat) {
   if (size >= Vec<R>::lanes) return interleave(from, size, flat);
@@ -39,15 +73,25 @@ template <class R> void interleave_within(const R* const* from, std::int64_t siz
 // The reverse: into each of the first `lanes` places.
 template <class R> void deal(const Vec<R>* flat, std::int64_t size, R* to, int lanes) {
   constexpr int W = Vec<R>::lanes;
+  if (lanes == W) {
+    if (W > 2 && size == 2) return deal_small<2>(flat, to);
+    if (W > 4 && size == 4) return deal_small<4>(flat, to);
+  }
   Vec<R> rows[W];
-  if (size < W) { // by way of a buffer in which a place may be overrun until the next is written
-    R buffer[W * W + W];
+  if (size < W) {
 #pragma GCC unroll 16
     for (int q = 0; q < W; ++q) rows[q] = flat[q < size ? q : 0];
     transpose<1>(rows);
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
+#pragma GCC unroll 16
+    for (int w = 0; w < W; ++w)
+      if (w < lanes) store_some(to + w * size, rows[w], static_cast<int>(size));
+#else
+    R buffer[W * W + W]; // in which a place may be overrun until the next is written
 #pragma GCC unroll 16
     for (int w = 0; w < W; ++w) store(buffer + w * size, rows[w]);
     __builtin_memcpy(to, buffer, static_cast<std::size_t>(lanes * size) * sizeof(R));
+#endif
     return;
   }
   for (std::int64_t p = 0;; p += W) {
@@ -79,6 +123,10 @@ template <class R> Gathered<R> gather(const LanesTask& task, std::int64_t first,
     from[w] = static_cast<const R*>(task.a) + b * task.a_stride * parts;
   }
   const bool by_rows = task.a_column == 1 && task.a_row == n, by_columns = task.a_row == 1 && task.a_column == n;
+  if ((by_rows || by_columns) && task.a_stride == n * n && first + W <= task.count && W > 4 && size == 4) {
+    interleave_small<4>(from[0], flat);
+    return {flat, task.a_row, task.a_column};
+  }
   // a matrix smaller than a register is read together with the next ones
   const bool together = size >= W || (task.a_stride == n * n && first + W + W <= task.count);
   if ((by_rows || by_columns) && together) {

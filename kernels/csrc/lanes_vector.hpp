@@ -251,6 +251,20 @@ template <int h, class R> KERNELS_INLINE void transpose(Vec<R>* rows) {
     transpose<2 * h>(rows);
   }
 }
+// One of each in turn: a0 b0 a1 b1 ..., the first half and the second; and the reverse.
+template <class R, std::size_t... k>
+KERNELS_INLINE void zip(Vec<R>& a, Vec<R>& b, std::index_sequence<k...>) {
+  constexpr int W = Vec<R>::lanes;
+  const auto x = a.raw, y = b.raw;
+  a.raw = __builtin_shufflevector(x, y, (k % 2 * W + k / 2)...);
+  b.raw = __builtin_shufflevector(x, y, (k % 2 * W + (W + k) / 2)...);
+}
+template <class R, std::size_t... k>
+KERNELS_INLINE void unzip(Vec<R>& a, Vec<R>& b, std::index_sequence<k...>) {
+  const auto x = a.raw, y = b.raw;
+  a.raw = __builtin_shufflevector(x, y, (2 * k)...);
+  b.raw = __builtin_shufflevector(x, y, (2 * k + 1)...);
+}
 template <class R> KERNELS_INLINE Vec<R> load(const R* p) {
   Vec<R> x;
   __builtin_memcpy(&x, p, sizeof x);

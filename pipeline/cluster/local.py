@@ -36,8 +36,6 @@ SETTINGS = {
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": False,
 }
-ORDERLY_SECONDS = 1
-"""Time that workers get to end by themselves; with torch loaded an interpreter takes two."""
 CLOSE_SECONDS = 6
 """Time that the cluster gets to end after its workers were killed."""
 PATIENCE_SECONDS = 60.0
@@ -208,16 +206,17 @@ class LocalCrew:
     def close(self) -> None:
         """See `Crew.close`; closes what there is, if it could not be started whole.
 
-        Nothing in a worker is worth waiting for: its blocks are written, or abandoned. So one that
-        is slow to end by itself, or stopped, or hangs, is killed.
+        Nothing in a worker is worth waiting for: its blocks are written, or abandoned. So all are
+        killed, whether they would end by themselves, are stopped, hang, or only just start (and
+        would tell of the cluster that ended meanwhile).
         """
-        nannies = list(getattr(getattr(self, "_cluster", None), "workers", {}).values())
+        for nanny in list(getattr(getattr(self, "_cluster", None), "workers", {}).values()):
+            nanny.auto_restart = False
+            if nanny.pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(nanny.pid, signal.SIGKILL)
         thread = threading.Thread(target=self._close_orderly, name="close", daemon=True)
         thread.start()
-        thread.join(ORDERLY_SECONDS)
-        for pid in [nanny.pid for nanny in nannies if thread.is_alive() and nanny.pid]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
         thread.join(CLOSE_SECONDS)
         shutil.rmtree(self._scratch, ignore_errors=True)
 

@@ -90,5 +90,11 @@ def call_jax(jax: Any, a: Any, vectors: bool) -> Work:
             return jax.numpy.linalg.eigh(x, symmetrize_input=False)
         return jax.numpy.linalg.eigvalsh(x, symmetrize_input=False)
 
-    compiled, there = jax.jit(jax.vmap(solve)), jax.numpy.asarray(a)
-    return lambda: jax.block_until_ready(compiled(there))
+    compiled, there = jax.jit(jax.vmap(solve)), list[Any]()
+
+    def work() -> None:
+        if not there:  # not before: jax's threads must be those of the process that calls
+            there.append(jax.numpy.asarray(a))
+        jax.block_until_ready(compiled(there[0]))
+
+    return work

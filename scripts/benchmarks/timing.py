@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import platform
 import re
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,8 +21,6 @@ import numpy as np
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 DTYPES = ("float32", "float64", "complex64", "complex128")
 THREADS = 2
-PAUSE = 0.05
-"""Seconds; OpenBLAS 0.3 lets its threads spin for 2^26 clock ticks."""
 Work = Callable[[], object]
 
 
@@ -48,23 +50,63 @@ def count_for(n: int, seconds: float) -> int:
     return int(max(16, min(seconds / each, 64e6 / (16 * n * n))))
 
 
+class Seat:
+    """A process in which one contender waits for its turns, stopped between them.
+
+    Threads of OpenBLAS, OpenMP and jax spin on after a call, and slow down whoever comes next (ours
+    up to twice, on two cores, whatever the pause). Nothing spins in a stopped process.
+    """
+
+    def __init__(self, work: Work) -> None:
+        context = multiprocessing.get_context("fork")  # `work` is a closure over a large stack
+        self._asks, answers = context.Pipe()
+        self._process = context.Process(target=serve, args=(answers, work), daemon=True)
+        self._process.start()
+        self._signal(signal.SIGSTOP)
+
+    def __enter__(self) -> Seat:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.join()
+
+    def take_turn(self) -> float:
+        """Seconds of one call, after another one to warm up."""
+        self._signal(signal.SIGCONT)
+        self._asks.send(None)
+        while not self._asks.poll(1):
+            if not self._process.is_alive():
+                raise SystemExit(f"a contender ended with {self._process.exitcode}")
+        seconds: float = self._asks.recv()
+        self._signal(signal.SIGSTOP)
+        return seconds
+
+    def _signal(self, number: int) -> None:
+        os.kill(self._process.pid or 0, number)
+
+
+def serve(connection: Connection, work: Work) -> None:
+    """Time `work` whenever asked."""
+    while True:
+        connection.recv()
+        work()
+        begun = time.perf_counter()
+        work()
+        connection.send(time.perf_counter() - begun)
+
+
 def take_turns(
     contenders: Mapping[str, Work], rounds: int, pick: Callable[[list[float]], float] = median
 ) -> dict[str, float]:
-    """Median seconds of each contender, one call each in turn and another before it to warm up.
+    """Median seconds of each contender, each in a process of its own, one turn each a round.
 
-    Threads of OpenBLAS, OpenMP and jax spin for some time after a call and slow down whoever comes
-    next (up to twice, on two cores), so each turn starts with a pause.
+    They are forked from here, so a contender that has threads must start them when it is called.
     """
-    times: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(rounds):
-        for name, work in contenders.items():
-            time.sleep(PAUSE)
-            work()
-            begun = time.perf_counter()
-            work()
-            times[name].append(time.perf_counter() - begun)
-    return {name: pick(t) for name, t in times.items()}
+    with ExitStack() as stack:
+        seats = {name: stack.enter_context(Seat(work)) for name, work in contenders.items()}
+        times = [{name: seat.take_turn() for name, seat in seats.items()} for _ in range(rounds)]
+    return {name: pick([t[name] for t in times]) for name in contenders}
 
 
 def describe_machine() -> str:

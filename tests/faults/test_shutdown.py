@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import time
 from pathlib import Path
@@ -27,7 +28,8 @@ def test_workers_that_are_stopped_at_the_end(program: Program, whole: Path) -> N
     workers = find_workers(child)
     wait_until(lambda: program.done == len(program.states), child)
     for worker in workers:
-        worker.suspend()
+        with contextlib.suppress(psutil.NoSuchProcess):  # ended already
+            worker.suspend()
     assert end_in_time(program, child, workers) == 0
     program.job = JOB
     assert program.resume() == 0
