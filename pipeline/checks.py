@@ -17,6 +17,7 @@ MISSING = "???"
 """How OmegaConf marks a value that must be given; written here to keep Hydra out of the schema."""
 DTYPES = ("float32", "float64", "complex64", "complex128")
 VARIABLES = ("eigenvalues", "eigenvectors", "residual", "status")
+ROUNDED = ("eigenvalues", "eigenvectors")
 UNITS = {"": 1, "b": 1}
 UNITS |= {f"{p}{b}": 1000 ** (i + 1) for i, p in enumerate("kmgt") for b in ("", "b")}
 UNITS |= {f"{p}i{b}": 1024 ** (i + 1) for i, p in enumerate("kmgt") for b in ("", "b")}
@@ -129,6 +130,20 @@ def read_variables(names: Sequence[str] | None) -> list[str] | None:
     return [name for name in VARIABLES if name in full]
 
 
+def read_dtypes(value: Any) -> dict[str, str] | None:
+    """Read the precisions to store in: one for eigenvalues and eigenvectors, or one for each."""
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        value = dict.fromkeys(ROUNDED, value)
+    short = {"values": "eigenvalues", "vectors": "eigenvectors"}
+    full = {short.get(str(name), str(name)): str(dtype) for name, dtype in value.items()}
+    for name, dtype in full.items():
+        check_one_of("sink.dtype", name, ROUNDED)
+        check_one_of("sink.dtype", dtype, DTYPES)
+    return full or None
+
+
 def read_bytes(key: str, value: Any) -> int | None:
     """Read a size in bytes: a whole number, or text such as "64 MiB" or "2e9"."""
     if value is None:
@@ -163,6 +178,17 @@ def check_stored(config: Config) -> None:
             f"{names!r}, with a spectrum",
             "eigenvalues among them: the spectrum is made from the stored ones",
             "add eigenvalues, or set spectrum=none",
+        )
+
+
+def check_size(config: Config) -> None:
+    """Refuse two sizes of a block at once."""
+    if config.sink.shard_bytes and config.plan.block_bytes:
+        raise refuse(
+            "sink.shard_bytes",
+            f"{config.sink.shard_bytes}, and plan.block_bytes={config.plan.block_bytes}",
+            "one size of a block: each is one file of a result",
+            "leave one of the two out",
         )
 
 

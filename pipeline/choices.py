@@ -61,6 +61,15 @@ class Method(StrEnum):
     dos = "dos"
 
 
+class Compressor(StrEnum):
+    """How result arrays are compressed."""
+
+    auto = "auto"
+    none = "none"
+    lz4 = "lz4"
+    zstd = "zstd"
+
+
 class ClusterKind(StrEnum):
     """How workers come to be."""
 

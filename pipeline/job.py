@@ -11,14 +11,15 @@ import numpy as np
 import xarray as xr
 
 from pipeline.cluster import choose_crew
-from pipeline.cluster.crew import Size
+from pipeline.cluster.crew import IN_FLIGHT, Size
 from pipeline.config import Config
 from pipeline.errors import Misuse
 from pipeline.layout import Layout, check_names, list_variables, read_units
-from pipeline.plan import Plan, Stack, plan_blocks
+from pipeline.plan import PROCESS_BYTES, TORCH_BYTES, Plan, Stack, plan_blocks
 from pipeline.provenance import to_json
 from pipeline.sources import open_source
 from pipeline.stages import spectrum
+from pipeline.stages.rounding import Rounding, design_rounding
 from pipeline.stages.solve import Solver, design_solver
 
 
@@ -34,6 +35,8 @@ class Setup:
         The opened input.
     solver : Solver
         How a matrix is solved.
+    rounding : Rounding
+        What is stored in a coarser precision.
     size : Size
         The workers.
     layout : Layout
@@ -47,6 +50,7 @@ class Setup:
     config: Config
     source: Any
     solver: Solver
+    rounding: Rounding
     size: Size
     layout: Layout
     names: dict[str, str]
@@ -55,7 +59,7 @@ class Setup:
     @property
     def stack(self) -> Stack:
         """The stack as the planner sees it."""
-        return describe_stack(self.source, self.solver, self.layout)
+        return describe_stack(self.source, self.solver, self.layout, self.size)
 
     def plan(self) -> Plan:
         """Cut the stack into blocks; raises Misuse where none would fit."""
@@ -63,8 +67,14 @@ class Setup:
             self.stack,
             workers=self.size.workers,
             memory=self.size.memory,
-            block_bytes=self.config.plan.block_bytes,
+            block_bytes=self.config.plan.block_bytes or self._fill_shards(),
         )
+
+    def _fill_shards(self) -> int | None:
+        """Bytes of input whose largest result fills a shard of the size asked for, if any is."""
+        wanted = self.config.sink.shard_bytes
+        largest = max(variable.bytes_each for variable in self.layout.variables)
+        return wanted and max(1, wanted // largest) * self.stack.matrix_bytes
 
 
 def prepare(config: Config) -> Setup:
@@ -92,12 +102,15 @@ def prepare(config: Config) -> Setup:
         stored=source.stored_dtype,
         threads=size.threads,
     )
-    layout, names = design_layout(config, source, solver)
+    rounding = design_rounding(config.sink.dtype, solver)
+    layout, names = design_layout(config, source, rounding)
     if config.spectrum.method is not None:
         spectrum.check_request(describe_values(layout, solver, source, config), config.spectrum)
     solve = {k: v for k, v in asdict(solver).items() if k not in ("threads", "device")}
+    if rounding.dtypes:
+        solve["stored"] = dict(rounding.dtypes)
     identity = to_json({"input": source.identity(), "solve": solve})
-    return Setup(config, source, solver, size, layout, names, identity)
+    return Setup(config, source, solver, rounding, size, layout, names, identity)
 
 
 def describe_values(layout: Layout, solver: Solver, source: Any, config: Config) -> spectrum.Stack:
@@ -113,22 +126,29 @@ def describe_values(layout: Layout, solver: Solver, source: Any, config: Config)
     )
 
 
-def describe_stack(source: Any, solver: Solver, layout: Layout) -> Stack:
-    """Describe a stack to the planner; bytes are those of the wider of reading and solving."""
+def describe_stack(source: Any, solver: Solver, layout: Layout, size: Size) -> Stack:
+    """Describe a stack to the planner; bytes are those of the wider of reading and solving.
+
+    Workers that are threads share one process.
+    """
     itemsize = max(
         source.dtype.itemsize, source.stored_dtype.itemsize, np.dtype(solver.dtype).itemsize
     )
+    process = PROCESS_BYTES + (TORCH_BYTES if solver.driver != "lanes" else 0)
     return Stack(
         shape=source.shape,
         chunks=source.chunks,
         chunk_bytes=source.chunk_bytes,
         matrix_bytes=source.n**2 * itemsize,
         result_bytes=layout.bytes_each,
+        process_bytes=process // (size.workers if size.kind == "threads" else 1),
+        in_flight=1 if size.kind == "serial" else IN_FLIGHT,
     )
 
 
-def design_layout(config: Config, source: Any, solver: Solver) -> tuple[Layout, dict[str, str]]:
+def design_layout(config: Config, source: Any, rounding: Rounding) -> tuple[Layout, dict[str, str]]:
     """Decide what the output holds, and under which names."""
+    solver = rounding.solver
     pair_dim, rename = config.sink.pair_dim, dict(config.sink.rename)
     every = list_variables(
         n=source.n,
@@ -138,6 +158,8 @@ def design_layout(config: Config, source: Any, solver: Solver) -> tuple[Layout, 
         row_dim=rename.get(source.row_dim, source.row_dim),
         pair_dim=pair_dim,
         attrs=source.attrs,
+        stored={name: np.dtype(dtype) for name, dtype in rounding.dtypes.items()},
+        compressor=config.sink.compressor,
     )
     wanted = choose_variables(config, solver)
     names = {name: rename.get(name, name) for name in wanted}

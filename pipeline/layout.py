@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pipeline.choices import Compressor
 from pipeline.columns import COLUMNS, NOT_RUN, OUTCOMES
 from pipeline.errors import Misuse
 
@@ -26,14 +27,17 @@ same name would hide ours, or clash in size."""
 
 @dataclass(frozen=True)
 class Variable:
-    """One result array: its name, element type, and its dimensions after the batch ones."""
+    """One result array: its name, element type, and its dimensions after the batch ones.
+
+    `compressor` is never `auto`.
+    """
 
     name: str
     dtype: str
     dims: tuple[str, ...]
     sizes: tuple[int, ...]
     fill: Any
-    compress: bool
+    compressor: Compressor
     attrs: Mapping[str, Any]
 
     @property
@@ -76,8 +80,13 @@ def list_variables(
     row_dim: str,
     pair_dim: str,
     attrs: Mapping[str, Any],
+    stored: Mapping[str, np.dtype[Any]],
+    compressor: Compressor,
 ) -> dict[str, Variable]:
-    """Describe every array that a run can store, by its name in the contract."""
+    """Describe every array that a run can store, by its name in the contract.
+
+    `real` and `dtype` are those of solving, `stored` those of the arrays that are rounded.
+    """
     label = str(attrs.get("long_name") or attrs.get("title") or "the matrix")
     kept = {k: v for k, v in attrs.items() if k not in ("long_name", "standard_name")}
     status = {
@@ -88,17 +97,38 @@ def list_variables(
     residual = {"long_name": "residual in units of n eps; 50 is the threshold", "units": "1"}
     values = {**kept, "long_name": f"eigenvalues of {label}"}
     vectors = {"long_name": f"eigenvectors of {label}", "units": "1"}
+    for name, given, attributes in (
+        ("eigenvalues", real, values),
+        ("eigenvectors", dtype, vectors),
+    ):
+        if name in stored:
+            attributes["comment"] = f"rounded to {stored[name].name} from {given.name}"
     nan = float("nan")
     nans = complex(nan, nan) if dtype.kind == "c" else nan  # as kernels.eigh fills failed vectors
-    return {
-        "eigenvalues": Variable("eigenvalues", real.name, (pair_dim,), (pairs,), nan, True, values),
-        "residual": Variable("residual", "float32", (), (), nan, True, residual),
-        "status": Variable("status", "uint8", (), (), NOT_RUN, True, status),
-        # random mantissas do not compress: the time would be lost for nothing
-        "eigenvectors": Variable(
-            "eigenvectors", dtype.name, (row_dim, pair_dim), (n, pairs), nans, False, vectors
-        ),
-    }
+    real, dtype = stored.get("eigenvalues", real), stored.get("eigenvectors", dtype)
+
+    def make(name: str, *rest: Any) -> Variable:
+        return Variable(name, *rest[:-1], choose_compressor(name, compressor), rest[-1])
+
+    every = (
+        make("eigenvalues", real.name, (pair_dim,), (pairs,), nan, values),
+        make("residual", "float32", (), (), nan, residual),
+        make("status", "uint8", (), (), NOT_RUN, status),
+        make("eigenvectors", dtype.name, (row_dim, pair_dim), (n, pairs), nans, vectors),
+    )
+    return {variable.name: variable for variable in every}
+
+
+def choose_compressor(name: str, wanted: Compressor) -> Compressor:
+    """Choose how an array is compressed.
+
+    The rule of `auto`: statuses by zstd, which leaves next to nothing of them; numbers not at all,
+    because the low bits of eigenvalues and eigenvectors are noise: zstd takes 10 times as long as
+    the writing itself and leaves nine tenths (docs/benchmarks.md, `stream`).
+    """
+    if wanted is not Compressor.auto:
+        return wanted
+    return Compressor.zstd if name == "status" else Compressor.none
 
 
 def check_names(layout: Layout, *, row_dim: str, pair_dim: str) -> None:

@@ -20,8 +20,10 @@ FLOOR_BYTES = 4 * MIB
 """Input below which a stack is not cut further to feed workers: small blocks are many files."""
 BLOCKS_PER_WORKER = 4
 """Blocks wanted for each worker, so that the last ones to finish do not leave others idle."""
-PROCESS_BYTES = 400 * MIB
-"""Resident size of a worker with torch, zarr and dask loaded and no data (measured)."""
+PROCESS_BYTES = 150 * MIB
+"""Resident size of a worker with zarr and dask loaded and no data (measured)."""
+TORCH_BYTES = 250 * MIB
+"""What torch, whose LAPACK some drivers call, adds to it (measured)."""
 
 
 @dataclass(frozen=True, order=True)
@@ -77,6 +79,10 @@ class Stack:
         Decoded bytes of the largest stored chunk.
     matrix_bytes, result_bytes : int
         Bytes of one matrix as solved, and of everything stored for it.
+    process_bytes : int
+        Bytes that a worker takes without any data.
+    in_flight : int
+        Tasks that a worker has in flight: one computes, the others read or write.
     """
 
     shape: tuple[int, ...]
@@ -84,6 +90,8 @@ class Stack:
     chunk_bytes: int
     matrix_bytes: int
     result_bytes: int
+    process_bytes: int = PROCESS_BYTES
+    in_flight: int = 2
 
 
 @dataclass(frozen=True)
@@ -228,30 +236,30 @@ def split_chunk(grain: Sequence[int], limit: int) -> tuple[int, ...]:
 
 
 def estimate_memory(stack: Stack, block_shape: Sequence[int], read_shape: Sequence[int]) -> int:
-    """Bytes one worker needs while it holds one block.
+    """Bytes one worker needs at most.
 
-    The process; what was read, with one chunk's worth of encoded bytes beside
-    it; the block as solved, with the copy LAPACK overwrites; the results, with
-    their encoded form.
+    The process; a block that is solved, which is what was read and its results; for each further
+    task in flight what it reads, with one chunk's worth of encoded bytes, or writes.
     """
-    block, read = prod(block_shape), prod(read_shape)
-    reading = read * stack.matrix_bytes + 2 * stack.chunk_bytes
-    solving = 2 * block * stack.matrix_bytes
-    return PROCESS_BYTES + reading + solving + 2 * block * stack.result_bytes
+    matrices = prod(read_shape) * stack.matrix_bytes
+    results = prod(block_shape) * stack.result_bytes
+    beside = max(matrices + stack.chunk_bytes, results)
+    alone = matrices + max(stack.chunk_bytes, results)
+    return stack.process_bytes + alone + (stack.in_flight - 1) * beside
 
 
 def explain_misfit(
     stack: Stack, block_shape: Sequence[int], need: int, memory: int, block_bytes: int | None
 ) -> str:
     """Say why a stack cannot be run in the memory there is, and what would do."""
-    if memory <= PROCESS_BYTES:
+    if memory <= stack.process_bytes:
         return (
-            f"a worker has {memory / MIB:.0f} MiB, and the process alone, with torch loaded, takes "
-            f"{PROCESS_BYTES // MIB} MiB: set cluster.memory to {ceil(need / MIB)}MiB or more"
+            f"a worker has {memory / MIB:.0f} MiB, and the process alone takes "
+            f"{stack.process_bytes // MIB} MiB: set cluster.memory to {ceil(need / MIB)}MiB or more"
         )
-    room = memory - PROCESS_BYTES
-    per_matrix = 3 * stack.matrix_bytes + 2 * stack.result_bytes
-    fit = max(1, room // max(1, per_matrix + 2 * stack.matrix_bytes))
+    room = memory - stack.process_bytes
+    per_matrix = 2 * stack.in_flight * stack.matrix_bytes + stack.result_bytes
+    fit = max(1, room // max(1, per_matrix))
     remedy = (
         "give a smaller plan.block_bytes"
         if block_bytes and prod(block_shape) > max(1, fit)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.callable import make_callable
 from pipeline.cluster import start_crew
@@ -23,6 +28,7 @@ from pipeline.plan import Block, enclose
 from pipeline.signals import StopSignal
 from pipeline.sink import write_block
 from pipeline.spectra import spectrum_is_due, update_spectrum
+from pipeline.stages.rounding import Rounding
 from pipeline.stages.solve import Solver
 from pipeline.stream import Stream
 from pipeline.verdict import (
@@ -35,6 +41,7 @@ from pipeline.verdict import (
 )
 
 log = logging.getLogger("eigenstream")
+Data = tuple[NDArray[Any], NDArray[np.bool_]]
 FAILED = OUTCOMES.index("failed")
 
 
@@ -62,21 +69,37 @@ class Job:
     """What a worker must know; carried to each worker once, and called with one task at a time."""
 
     source: Any
-    solver: Solver
+    rounding: Rounding
     path: Place
     names: dict[str, str]
     ticket: Pass
     limit: int | None
     workers: int
+    abreast: int
 
     def __call__(self, group: tuple[Block, ...]) -> list[Entry]:
         return process(self, group)
+
+    @property
+    def solver(self) -> Solver:
+        """How a matrix is solved."""
+        return self.rounding.solver
+
+    def solve(
+        self, data: Data | None, part: tuple[slice, ...], status: NDArray[np.uint8]
+    ) -> dict[str, NDArray[Any]]:
+        """Solve part of what was read, and round what is stored in less precision."""
+        if data is None:
+            return self.rounding.round(None, self.solver.blank(status[part]))
+        matrices, missing = (array[part] for array in data)
+        solver = limit_threads(self.solver, self.workers)
+        return self.rounding.round(matrices, solver.solve(matrices, missing, status[part]))
 
     def give_up(self, block: Block) -> None:
         """Write a block that kills whoever works on it: its matrices `failed`, with no answer."""
         status = start_status(block, self.source.shape, self.limit, self.source.todo(block))
         status[status == 0] = FAILED
-        results = self.solver.blank(status)
+        results = self.rounding.round(None, self.solver.blank(status))
         self.ticket.check()
         write_block(self.path, block, {name: results[k] for k, name in self.names.items()})
 
@@ -156,12 +179,13 @@ def work(setup: Setup, output: Output, ticket: Pass, stop: StopSignal) -> bool:
         if pending:
             job = Job(
                 source=setup.source,
-                solver=setup.solver,
+                rounding=setup.rounding,
                 path=output.path,
                 names=output.names,
                 ticket=ticket,
                 limit=setup.config.plan.limit,
                 workers=crew.workers,
+                abreast=crew.abreast,
             )
             Stream(setup, output, crew, stop).run(job, pending)
         stop.check(output.path)
@@ -185,22 +209,30 @@ def process(job: Job, group: tuple[Block, ...]) -> list[Entry]:
     status = start_status(hull, job.source.shape, job.limit, job.source.todo(hull))
     data = job.source.read(hull, status == 0) if (status == 0).any() else None
     reading = (time.monotonic() - began) / len(group)
-    solver = limit_threads(job.solver, job.workers)
     entries = []
     for block in group:
-        part = block.within(hull)
+        with take_turn(job.abreast):
+            begun = time.monotonic()
+            results = job.solve(data, block.within(hull), status)
+            solving = time.monotonic() - begun
+        if block is group[-1]:
+            data = None  # room for what the next task reads
         begun = time.monotonic()
-        if data is not None:
-            results = solver.solve(data[0][part], data[1][part], status[part])
-        else:
-            results = solver.blank(status[part])
-        solved = time.monotonic()
         job.ticket.check()
         write_block(job.path, block, {name: results[k] for k, name in job.names.items()})
-        seconds = (reading, solved - begun, time.monotonic() - solved)
+        seconds = reading, solving, time.monotonic() - begun
         counts = tuple(int((results["status"] == code).sum()) for code in range(len(OUTCOMES)))
-        entries.append(Entry(block, counts, seconds, solver.driver, solver.device))
+        entries.append(Entry(block, counts, seconds, job.solver.driver, job.solver.device))
     return entries
+
+
+@cache
+def take_turn(abreast: int) -> threading.Semaphore:
+    """Hold the right to solve: in each process `abreast` tasks at a time have it.
+
+    There are more tasks than that in flight, so that some read and write meanwhile.
+    """
+    return threading.Semaphore(abreast)
 
 
 def limit_threads(solver: Solver, workers: int) -> Solver:

@@ -46,6 +46,8 @@ class ShardWriter:
     fill : scalar
     compress : callable, optional
         Makes other bytes of a contiguous chunk.
+    checksum : bool
+        Whether the CRC32C of its bytes follows each chunk.
     """
 
     folder: Path
@@ -55,11 +57,13 @@ class ShardWriter:
     fill: Any
     sharded: bool
     compress: Compress | None
+    checksum: bool
 
     @classmethod
     def of(cls, array: zarr.Array[Any], folder: Path) -> ShardWriter:
         """Read how an array of ours, whose folder is given, is stored."""
-        compressors = [_find_compressor(c.to_dict()) for c in array.compressors]  # type: ignore[union-attr]  # v3
+        codecs = [c.to_dict() for c in array.compressors]  # type: ignore[union-attr]  # v3
+        compressors = [_find_compressor(c) for c in codecs if c["name"] != "crc32c"]
         return cls(
             folder=folder,
             shape=array.shards or array.chunks,
@@ -68,6 +72,7 @@ class ShardWriter:
             fill=array.fill_value,
             sharded=array.shards is not None,
             compress=compressors[0] if compressors else None,
+            checksum=bool(codecs) and codecs[-1]["name"] == "crc32c",
         )
 
     def write(self, start: Sequence[int], values: NDArray[Any]) -> None:
@@ -101,12 +106,11 @@ class ShardWriter:
             if self._is_empty(chunk):
                 continue
             data = self._encode_chunk(chunk)
-            index[cell] = offset, len(data)
-            offset += len(data)
-            parts.append(data)
+            index[cell] = offset, sum(map(len, data))
+            offset += sum(map(len, data))
+            parts += data
         if self.sharded and parts:
-            table = index.tobytes()
-            parts += [table, google_crc32c.value(table).to_bytes(4, "little")]
+            parts += _with_checksum(index.tobytes())
         return parts
 
     def _is_empty(self, chunk: NDArray[Any]) -> bool:
@@ -115,15 +119,20 @@ class ShardWriter:
             return False
         return bool(np.all(_equals(chunk, self.fill)))
 
-    def _encode_chunk(self, chunk: NDArray[Any]) -> Any:
+    def _encode_chunk(self, chunk: NDArray[Any]) -> list[Any]:
         if chunk.shape != self.inner:  # a chunk at the edge is stored in full
             whole = np.full(self.inner, self.fill, self.dtype)
             whole[tuple(slice(n) for n in chunk.shape)] = chunk
             chunk = whole
         chunk = np.ascontiguousarray(chunk)
-        if self.compress:
-            return self.compress(chunk)
-        return chunk.reshape(-1).view(np.uint8).data
+        data = self.compress(chunk) if self.compress else chunk.reshape(-1).view(np.uint8).data
+        return _with_checksum(data) if self.checksum else [data]
+
+
+def _with_checksum(data: Any) -> list[Any]:
+    seen = np.frombuffer(data, np.uint8)
+    seen.flags.writeable = False  # as google_crc32c wants it
+    return [data, google_crc32c.value(seen).to_bytes(4, "little")]
 
 
 def _equals(values: Any, fill: Any) -> Any:

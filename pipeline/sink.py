@@ -16,7 +16,9 @@ import numpy as np
 import xarray as xr
 import zarr
 from numpy.typing import NDArray
+from zarr.codecs import BloscCodec, Crc32cCodec, ZstdCodec
 
+from pipeline.choices import Compressor
 from pipeline.errors import ReadError
 from pipeline.layout import Layout, Variable
 from pipeline.ledger import create_ledger
@@ -110,11 +112,20 @@ def create_variable(
         dtype=variable.dtype,
         chunks=inner,
         shards=shard if inner != shard else None,
-        compressors="auto" if variable.compress else None,
+        compressors=make_codecs(variable.compressor),
         fill_value=variable.fill,
         dimension_names=(*layout.dims, *variable.dims),
         attributes=dict(variable.attrs),
     )
+
+
+def make_codecs(compressor: Compressor) -> list[Any]:
+    """List the codecs of a chunk: whatever they are, damage to it is noticed when it is read."""
+    if compressor is Compressor.zstd:
+        return [ZstdCodec(level=1, checksum=True)]
+    if compressor is Compressor.lz4:
+        return [BloscCodec(cname="lz4", shuffle="shuffle"), Crc32cCodec()]
+    return [Crc32cCodec()]
 
 
 def divide_shard(shard: tuple[int, ...], batch: int, itemsize: int) -> tuple[int, ...]:

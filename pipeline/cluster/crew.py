@@ -15,6 +15,8 @@ from typing import Any, Protocol, TypeVar
 log = logging.getLogger("eigenstream")
 SMALL_BYTES = 64 << 20
 """Input below which `auto` stays in this process: starting others would take longer."""
+IN_FLIGHT = 2
+"""Tasks for each worker that are in flight: one computes, the other reads or writes."""
 GRACE_SECONDS = 30.0
 """Time that tasks in flight get to finish after a stop; then they are abandoned."""
 
@@ -41,9 +43,18 @@ Ended = TypeVar("Ended")
 
 
 class Crew(Protocol):
-    """Workers that carry out tasks."""
+    """Workers that carry out tasks.
+
+    Attributes
+    ----------
+    workers : int
+        Tasks that may compute at a time.
+    abreast : int
+        Of these, in one process. More than that are in flight there: some read and write meanwhile.
+    """
 
     workers: int
+    abreast: int
 
     def map_blocks(
         self, fn: Callable[[Any], Any], tasks: Iterable[Any], stop: threading.Event
@@ -128,7 +139,7 @@ def start_crew(size: Size) -> Crew:
 class SerialCrew:
     """One task after the other, in the calling thread."""
 
-    workers = 1
+    workers = abreast = 1
 
     def map_blocks(
         self, fn: Callable[[Any], Any], tasks: Iterable[Any], stop: threading.Event
@@ -147,12 +158,12 @@ class ThreadCrew:
     """Threads of this process. They are daemons: an abandoned task does not keep it alive."""
 
     def __init__(self, workers: int) -> None:
-        self.workers = workers
+        self.workers = self.abreast = workers
         self._tasks: queue.SimpleQueue[tuple[Callable[[Any], Any], Any] | None] = (
             queue.SimpleQueue()
         )
         self._ended: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-        for i in range(workers):
+        for i in range(IN_FLIGHT * workers):
             threading.Thread(target=self._work, name=f"worker-{i}", daemon=True).start()
 
     def _work(self) -> None:
@@ -169,12 +180,12 @@ class ThreadCrew:
             self._ended,
             stop,
             # one more than workers, so that none waits for this thread to hand out the next
-            window=self.workers + 1,
+            window=IN_FLIGHT * self.workers + 1,
         )
 
     def close(self) -> None:
         """See `Crew.close`."""
-        for _ in range(self.workers):
+        for _ in range(IN_FLIGHT * self.workers):
             self._tasks.put(None)
 
 

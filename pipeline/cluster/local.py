@@ -19,7 +19,7 @@ from distributed import Client, KilledWorker, LocalCluster, WorkerPlugin
 from distributed.protocol.pickle import dumps, loads
 
 from pipeline.cluster.bundles import Bundles, Report, carry_out
-from pipeline.cluster.crew import GRACE_SECONDS, Lost, Outcome, keep_flight
+from pipeline.cluster.crew import GRACE_SECONDS, IN_FLIGHT, Lost, Outcome, keep_flight
 from pipeline.errors import Misuse, WorkersLost
 from pipeline.progress import format_bytes
 from pipeline.signals import SIGNALS
@@ -73,7 +73,9 @@ def carry_bundle(bundle: tuple[Any, ...]) -> Report:
 
 
 class LocalCrew:
-    """Worker processes with nannies, spawned; one task at a time in each."""
+    """Worker processes with nannies, spawned."""
+
+    abreast = 1
 
     def __init__(self, workers: int, memory: int) -> None:
         self.workers = workers
@@ -85,7 +87,7 @@ class LocalCrew:
             with dask.config.set(SETTINGS), blocked_interrupts():
                 self._cluster = LocalCluster(
                     n_workers=workers,
-                    threads_per_worker=1,
+                    threads_per_worker=IN_FLIGHT,
                     processes=True,
                     memory_limit=memory,
                     # a free port: 8787 may show somebody else's dashboard
@@ -121,8 +123,8 @@ class LocalCrew:
         """
         self._client.register_plugin(Carry(fn))
         bundles, suspects, deaths = Bundles(tasks), list[Any](), set[str]()
-        # two for each worker, so that the next address waits where the last block ends
-        for report in self._fly(bundles, stop, window=2 * self.workers):
+        # one more for each worker, so that the next address waits where the last block ends
+        for report in self._fly(bundles, stop, window=(IN_FLIGHT + 1) * self.workers):
             if report.failure is None:
                 deaths.clear()
                 bundles.learn(report)

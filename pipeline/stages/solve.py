@@ -92,6 +92,14 @@ class Solver:
                 results[name][todo] = part
         return results
 
+    def as_solved(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return matrices as they are solved, in the lower triangle: the one read, or the mean."""
+        a = values.astype(self.dtype, copy=False)
+        transposed = np.conj(np.swapaxes(a, -1, -2))
+        if self.hermitian == "lower":
+            return a
+        return transposed if self.hermitian == "upper" else np.asarray(a / 2 + transposed / 2)
+
     def blank(self, status: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
         """Return the results of a block in which nothing is solved."""
         batch = status.shape

@@ -209,7 +209,7 @@ def check_block(
 
     residual = measure_residual(
         setup,
-        take_triangle(matrices[todo], setup),
+        setup.solver.as_solved(matrices[todo]),
         picked["eigenvalues"][..., turn],
         picked["eigenvectors"][..., turn] if "eigenvectors" in picked else None,
     )
@@ -231,17 +231,6 @@ def check_counts(status: NDArray[Any], output: Output, block: Block) -> None:
             f"the stored status is not what the ledger counted: {found.tolist()} against "
             f"{expected.tolist()}; part of it was lost or changed"
         )
-
-
-def take_triangle(matrices: NDArray[Any], setup: Setup) -> NDArray[Any]:
-    """Return the matrices as they were solved: the triangle read, or the mean of both."""
-    a = matrices.astype(setup.solver.dtype, copy=False)
-    transposed = np.conj(np.swapaxes(a, -1, -2))
-    if setup.solver.hermitian == "lower":
-        return np.asarray(a)
-    if setup.solver.hermitian == "upper":
-        return np.asarray(transposed)
-    return np.asarray(a / 2 + transposed / 2)
 
 
 def measure_residual(

@@ -1,0 +1,129 @@
+"""The rounding stage: results in the precision they are stored in, and proved in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.columns import OUTCOMES
+from pipeline.errors import Misuse
+from pipeline.stages.solve import Solver, read_nan
+
+PROVED = tuple(OUTCOMES.index(name) for name in ("ok", "repaired"))
+FAILED = OUTCOMES.index("failed")
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Which results are stored in a coarser precision than they were solved in.
+
+    Attributes
+    ----------
+    solver : Solver
+        How they were solved.
+    dtypes : mapping of str to str
+        Element type to store in, by result.
+    """
+
+    solver: Solver
+    dtypes: Mapping[str, str]
+
+    def round(
+        self, matrices: NDArray[Any] | None, results: Mapping[str, NDArray[Any]]
+    ) -> dict[str, NDArray[Any]]:
+        """Round the results of a block, and prove them again where that can be done.
+
+        Parameters
+        ----------
+        matrices : ndarray, shape (*batch, n, n), or None
+            The matrices; None where none was solved.
+        results : mapping of str to ndarray
+            As `Solver.solve` returns them.
+
+        Returns
+        -------
+        dict of ndarray
+            The same; `residual` in units of n eps of the coarsest precision stored, and what is
+            above the threshold by it (as what overflows is) `failed`.
+        """
+        if not self.dtypes:
+            return dict(results)
+        with np.errstate(over="ignore"):  # what overflows is found below
+            rounded = {
+                k: v.astype(self.dtypes.get(k, v.dtype), copy=False) for k, v in results.items()
+            }
+        proved = np.isin(results["status"], PROVED)
+        if matrices is not None and proved.any():
+            self._prove(matrices[proved], proved, rounded)
+        return rounded
+
+    def _prove(
+        self, matrices: NDArray[Any], proved: NDArray[np.bool_], rounded: dict[str, NDArray[Any]]
+    ) -> None:
+        from kernels import THRESHOLD
+
+        values, vectors = rounded["eigenvalues"][proved], rounded.get("eigenvectors")
+        residual = self._measure(
+            matrices,
+            values,
+            None if vectors is None else vectors[proved],
+            rounded["residual"][proved],
+        )
+        rounded["residual"], rounded["status"] = (
+            rounded["residual"].copy(),
+            rounded["status"].copy(),
+        )
+        rounded["residual"][proved] = residual
+        lost = proved.copy()
+        lost[proved] = ~(residual <= THRESHOLD)
+        if lost.any():
+            rounded["status"][lost] = FAILED
+            for name in ("eigenvalues", "eigenvectors"):
+                if name in rounded:
+                    rounded[name][lost] = read_nan(rounded[name].dtype.name)
+
+    def _measure(
+        self,
+        matrices: NDArray[Any],
+        values: NDArray[Any],
+        vectors: NDArray[Any] | None,
+        before: NDArray[Any],
+    ) -> NDArray[Any]:
+        from kernels import verify
+
+        solver, turn = self.solver, slice(None, None, -1 if self.solver.descending else 1)
+        if vectors is None and solver.subset:  # no sum to compare: what was measured, and the bound
+            coarse = np.finfo(values.dtype).eps
+            ratio = float(np.finfo(solver.real).eps / coarse)
+            finite = np.isfinite(values).all(-1)
+            return np.where(finite, before * ratio + 0.5 / solver.n, np.inf).astype(np.float32)
+        a, vectors = solver.as_solved(matrices), None if vectors is None else vectors[..., turn]
+        mode = "full" if solver.check == "full" else "probe"
+        return np.asarray(verify(a, values[..., turn], vectors, mode=mode))
+
+
+def design_rounding(wanted: Mapping[str, str] | None, solver: Solver) -> Rounding:
+    """Turn `sink.dtype` into a Rounding.
+
+    Raises
+    ------
+    Misuse
+        If it asks for more digits than there are, or for vectors that are not computed.
+    """
+    dtypes = {}
+    for name, precision in (wanted or {}).items():
+        given = solver.real if name == "eigenvalues" else np.dtype(solver.dtype)
+        target = np.result_type(np.zeros((), precision).real, 1j if given.kind == "c" else 0.0)
+        target = np.dtype(target)
+        if np.finfo(target).eps < np.finfo(given).eps:
+            raise Misuse(
+                f"sink.dtype: {name} in {precision}, but they are solved in {solver.dtype}, which "
+                f"has fewer digits; set solve.dtype, or leave sink.dtype out"
+            )
+        if target != given and (name == "eigenvalues" or solver.vectors):
+            dtypes[name] = target.name
+    return Rounding(solver, dtypes)
