@@ -56,27 +56,30 @@ private:
 
   bool allocate() {
     const auto n = static_cast<std::size_t>(this->n()), square = n * static_cast<std::size_t>(ld_);
-    const std::size_t a = arena_.reserve<E>(square);
-    std::size_t z[U], kept[U];
+    std::size_t a[U], tau[U], z[U], kept[U];
     for (int u = 0; u < U; ++u) {
+      // complex reflectors are needed after the iteration
+      a[u] = is_complex || u == 0 ? arena_.reserve<E>(square) : a[0];
+      tau[u] = is_complex || u == 0 ? arena_.reserve<E>(n) : tau[0];
       z[u] = arena_.reserve<E>(square);
       kept[u] = arena_.reserve<E>(n * (n + 1) / 2);
     }
     const std::size_t d = arena_.reserve<T>(n), e = arena_.reserve<T>(n), rank = arena_.reserve<T>(n);
     const std::size_t t = arena_.reserve<T>(capacity * n), s = arena_.reserve<T>(capacity * n);
-    const std::size_t tau = arena_.reserve<E>(n), w = arena_.reserve<E>(n), y = arena_.reserve<E>(n);
+    const std::size_t w = arena_.reserve<E>(n), y = arena_.reserve<E>(n);
     using Index = typename Order<R>::Index;
     const std::size_t padded = static_cast<std::size_t>(Order<R>::pad(this->n()));
     const std::size_t work = arena_.reserve<X>(5 * n), values = arena_.reserve<V>(n);
     const std::size_t order = arena_.reserve<Index>(W * padded), row = arena_.reserve<V>(parts * padded);
     if (!arena_.allocate()) return false;
     for (int u = 0; u < U; ++u) {
+      a_[u] = arena_.get<E>(a[u]), tau_[u] = arena_.get<E>(tau[u]);
       z_[u] = arena_.get<V>(z[u]);
       kept_[u] = arena_.get<E>(kept[u]);
     }
-    a_ = arena_.get<E>(a), d_ = arena_.get<T>(d), e_ = arena_.get<T>(e), rank_ = arena_.get<T>(rank);
+    d_ = arena_.get<T>(d), e_ = arena_.get<T>(e), rank_ = arena_.get<T>(rank);
     t_ = arena_.get<T>(t), s_ = arena_.get<T>(s);
-    tau_ = arena_.get<E>(tau), w_ = arena_.get<E>(w), y_ = arena_.get<E>(y);
+    w_ = arena_.get<E>(w), y_ = arena_.get<E>(y);
     work_ = arena_.get<X>(work), values_ = arena_.get<V>(values);
     order_ = arena_.get<Index>(order), row_ = arena_.get<R>(row);
     return true;
@@ -92,15 +95,28 @@ private:
       }
       const Pack<E> pack{task_, {gather<R>(task_, first + u * W, parts, z_[u]), n()}};
       found_[u] = pack.scan();
-      pack.place(found_[u], a_, ld_, task_.xr ? kept_[u] : nullptr);
+      pack.place(found_[u], a_[u], ld_, task_.xr ? kept_[u] : nullptr);
       Traffic traffic = expect(first + u * W);
-      const Tridiagonal<E> reduction{n(), ld_, a_, tau_, w_, y_, part(d_, u), part(e_, u), U, &traffic};
+      const Tridiagonal<E> reduction = reduce_in(u, &traffic);
       reduction.reduce();
-      if (wanted_) Accumulate<E>{reduction, z_[u], ld_}.form();
+      if (wanted_ && is_complex) set_identity(z_[u]);
+      if (wanted_ && !is_complex) Accumulate<E>{reduction, z_[u], ld_}.form();
     }
     unfinished_ = iterate();
+    for (int u = 0; is_complex && wanted_ && u < U && first + u * W < task_.count; ++u)
+      Accumulate<E>{reduce_in(u, nullptr), z_[u], ld_}.form();
     sort();
     for (int u = 0; u < U && first + u * W < task_.count; ++u) finish(first + u * W, u);
+  }
+
+  Tridiagonal<E> reduce_in(int u, Traffic* traffic) const {
+    return {n(), ld_, a_[u], tau_[u], w_, y_, part(d_, u), part(e_, u), U, traffic};
+  }
+
+  // In the real rows
+  void set_identity(V* z) const {
+    for (int i = 0; i < n(); ++i)
+      for (int j = 0; j < n(); ++j) z[i * parts * ld_ + j] = V(i == j ? R(1) : R(0));
   }
 
   // The register's matrices in the next group, and the vectors of those in this one, unless a group
@@ -147,12 +163,11 @@ private:
   void rotate(int done) {
     if constexpr (N > 0) {
       for (int u = 0; u < U; ++u)
-        for (int q = 0; q < parts; ++q)
-          whole_rows<N, N>(z_[u] + q * N * N, Rotations<V>{part(t_, u), part(s_, u), N * U, U}, done);
+        whole_rows<N, N, parts * N>(z_[u], Rotations<V>{part(t_, u), part(s_, u), N * U, U}, done);
     } else {
       Sweeps<V, T, capacity> sweeps{t_, s_, range_, n(), done, {}};
       for (int k = 0; k + abreast <= done;) k += (sweeps.joined[k] = sweeps.template join<abreast>(k)) ? abreast : 1;
-      for (int u = 0; u < U; ++u) sweeps.template apply<abreast>(z_[u], parts * n(), ld_, u);
+      for (int u = 0; u < U; ++u) sweeps.template apply<abreast>(z_[u], n(), parts * ld_, u);
     }
   }
 
@@ -323,12 +338,12 @@ private:
   int size_, ld_;
   bool wanted_;
   Arena arena_;
-  E *a_, *kept_[U];
+  E *a_[U], *tau_[U], *kept_[U];
   V *z_[U], *values_;
   R* row_; // of each lane
   typename Order<R>::Index* order_;
   T *d_, *e_, *rank_, *t_, *s_;
-  E *tau_, *w_, *y_;
+  E *w_, *y_;
   X* work_;
   int range_[2 * capacity];
   Found<V> found_[U];
@@ -340,7 +355,7 @@ template <class E> bool solve_all(const LanesTask& task) {
   if (task.n == 2) return Group<E, 2, 2>(task).run();
   if (task.n == 3) return Group<E, 2, 3>(task).run();
   if (task.n == 4) return Group<E, 2, 4>(task).run();
-  const int two = !task.vectors ? 256 : Element<E>::is_complex ? 20 : 32; // beyond, two leave the cache
+  const int two = task.vectors ? 32 : 256; // beyond, two leave the cache
   return task.n <= two ? Group<E, 2>(task).run() : Group<E, 1>(task).run();
 }
 

@@ -66,13 +66,13 @@ void wave(V* z, std::int64_t ld, const Rotations<V>& rotations, int first, int l
 }
 
 // All sweeps over rows of N columns, N so small that a few whole rows fit in registers
-template <int N, int rows, class V>
+template <int N, int rows, int ld, class V>
 KERNELS_INLINE void whole_rows(V* z, const Rotations<V>& rotations, int sweeps) {
   V column[N][rows];
 #pragma GCC unroll 8
   for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 8
-    for (int j = 0; j < N; ++j) column[j][r] = z[r * N + j];
+    for (int j = 0; j < N; ++j) column[j][r] = z[r * ld + j];
   const V *t = rotations.t, *s = rotations.s;
   for (int k = 0; k < sweeps; ++k, t += rotations.next, s += rotations.next) {
 #pragma GCC unroll 8
@@ -89,7 +89,7 @@ KERNELS_INLINE void whole_rows(V* z, const Rotations<V>& rotations, int sweeps) 
 #pragma GCC unroll 8
   for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 8
-    for (int j = 0; j < N; ++j) z[r * N + j] = column[j][r];
+    for (int j = 0; j < N; ++j) z[r * ld + j] = column[j][r];
 }
 
 // Some sweeps that were saved one after the other, with the columns that they reach.

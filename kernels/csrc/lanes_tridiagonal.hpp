@@ -178,8 +178,10 @@ private:
   }
 };
 
-// Q = H_0 H_1 ..., a few columns at a time so that they stay in the cache for all reflectors. Row i
-// of a complex Q is two rows of numbers, real and imaginary.
+// Q = H_0 H_1 ... times what is in z, a few columns at a time so that they stay in the cache for all
+// reflectors. Real: z becomes Q itself, whatever was in it. Complex: z holds the real eigenvectors
+// of the tridiagonal matrix, since rotating those and then reflecting is less work than rotating Q;
+// row i is two rows of numbers, real and imaginary, and the imaginary ones are not looked at.
 template <class E> struct Accumulate {
   using V = typename Element<E>::V;
   static constexpr bool is_complex = Element<E>::is_complex;
@@ -211,19 +213,26 @@ private:
       z[i * ld + j] = x;
     }
   }
-  KERNELS_INLINE E one(int j) const {
-    if constexpr (is_complex)
-      return j > 0 && j == t.n - 1 ? t.tau[j - 1] : E{V(1), V(0)};
-    else
-      return V(1);
+
+  // The columns before any reflector, and how many reflectors change them
+  template <int J> KERNELS_INLINE int begin(int j0) const {
+    const int n = t.n;
+    for (int i = 0; i < n; ++i)
+      for (int b = 0; b < J; ++b) {
+        if constexpr (is_complex) {
+          const V x = z[2 * i * ld + j0 + b];
+          put(i, j0 + b, i > 0 && i == n - 1 ? t.tau[i - 1] * x : E{x, V(0)});
+        } else {
+          put(i, j0 + b, i == j0 + b ? V(1) : V(0));
+        }
+      }
+    const int reached = j0 + J - 1; // those further down leave these columns of the identity alone
+    return is_complex || reached > t.reflectors() ? t.reflectors() : reached;
   }
 
   template <int J> void columns(int j0) const {
     const int n = t.n;
-    for (int i = 0; i < n; ++i)
-      for (int b = 0; b < J; ++b) put(i, j0 + b, i == j0 + b ? one(i) : nought<E>());
-    int k = j0 + J - 2; // reflectors further down leave these columns of the identity alone
-    if (k > t.reflectors() - 1) k = t.reflectors() - 1;
+    int k = begin<J>(j0) - 1;
     if (k < 0) return;
     E sum[J];
     const E* u = t.row(k);

@@ -37,7 +37,7 @@ SINGLE = 1.6
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the verb."""
-    add_options(parser, SIZES, 9)
+    add_options(parser, SIZES, 5)
 
 
 def run(options: argparse.Namespace) -> None:

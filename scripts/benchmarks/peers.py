@@ -12,8 +12,8 @@ import torch
 
 from benchmarks.timing import THREADS, Work
 
-SCIPY_SHARE = 16
-"""scipy solves one matrix a call: a sixteenth of the stack is enough to know."""
+SCIPY_SHARE = 64
+"""scipy solves one matrix a call: a part of the stack is enough to know."""
 CHUNKS = 8
 
 

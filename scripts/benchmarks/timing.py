@@ -45,8 +45,8 @@ def hermitian(rng: np.random.Generator, count: int, n: int, dtype: str) -> Any:
 
 
 def count_for(n: int, seconds: float) -> int:
-    """How many matrices take about `seconds` at 2 microseconds for n = 16, within 64 MB."""
-    each = 1e-7 * (1 + (n / 4) ** 2.5)
+    """How many matrices take us about `seconds` on one thread, within 64 MB."""
+    each = 1.2e-8 * (1 + (n / 2) ** 2.5)
     return int(max(16, min(seconds / each, 64e6 / (16 * n * n))))
 
 
