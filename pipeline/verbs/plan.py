@@ -16,23 +16,39 @@ from pipeline.progress import format_bytes, format_seconds
 from pipeline.verdict import start_status
 
 SAMPLE_SECONDS = 0.5
+START_SECONDS = {"serial": 1.0, "threads": 1.0, "local": 3.0}
+"""From the command to the first block, and from the last one to the end (measured)."""
+BLOCK_SECONDS = 1e-3
+"""What a block costs beyond its work (`scripts/bench.py stream`)."""
+WRITE_RATE = 1.5e9
+"""Bytes that one worker writes in a second, into the memory that caches a disk (measured)."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Rates measured on a few matrices by one worker: matrices a second read, and solved.
+    """Seconds of one worker for a matrix, measured on a few.
 
-    `share` is the part of what was read that is to be solved at all.
+    `share` is the part of what is read that is to be solved at all.
     """
 
     matrices: int
     share: float
     read: float
     solve: float
+    write: float
 
-    def estimate(self, matrices: int, workers: int) -> float:
-        """Seconds that `workers` will take for `matrices`, writing not counted."""
-        return matrices * (1 / self.read + 1 / self.solve) / max(1, workers)
+
+def estimate_seconds(setup: Setup, plan: Plan, sample: Sample) -> float:
+    """Seconds from the command to its end.
+
+    The model: a start, and for each worker an equal share of the blocks, each of which costs
+    something beyond its work. Disks and networks slower than the sample are not in it.
+    """
+    matrices, limit = prod(setup.source.shape), setup.config.plan.limit
+    read = matrices if limit is None else min(limit, matrices)
+    work = read * (sample.read + sample.share * (sample.solve + sample.write))
+    workers = max(1, min(setup.size.workers, plan.count))
+    return START_SECONDS[setup.size.kind] + (work + BLOCK_SECONDS * plan.count) / workers
 
 
 def main(arguments: Arguments) -> int:
@@ -61,12 +77,10 @@ def describe_plan(setup: Setup, plan: Plan) -> str:
     ]
     if plan.count:
         sample = measure_sample(setup, plan)
-        limit = setup.config.plan.limit
-        todo = matrices if limit is None else min(limit, matrices)
-        seconds = sample.estimate(round(todo * sample.share), min(size.workers, plan.count))
+        seconds = estimate_seconds(setup, plan, sample)
         lines.append(
             f"time      about {format_seconds(seconds)} (measured on {sample.matrices} matrices: "
-            f"read {sample.read:,.0f}/s, solve {sample.solve:,.0f}/s a worker)"
+            f"read {1 / sample.read:,.0f}/s, solve {1 / sample.solve:,.0f}/s a worker)"
         )
     return "\n".join(lines)
 
@@ -98,4 +112,5 @@ def measure_sample(setup: Setup, plan: Plan) -> Sample:
         begun = time.perf_counter()
         setup.solver.solve(part, none, none.astype(np.uint8))
         solving, count = time.perf_counter() - begun, count * 4
-    return Sample(len(part), todo.mean(), block.size / reading, len(part) / solving)
+    write = setup.layout.bytes_each / WRITE_RATE
+    return Sample(len(part), todo.mean(), reading / block.size, solving / len(part), write)

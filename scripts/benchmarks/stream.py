@@ -32,8 +32,8 @@ class Case:
     n: int
     dtype: str
     vectors: bool
-    must: float
-    whole: float
+    must: float = 0.0
+    whole: float = 0.0
 
     @property
     def name(self) -> str:
