@@ -5,11 +5,13 @@ A verb's module, and with it Hydra and torch, is loaded when the verb is called.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
+from typing import NoReturn
 
 from pipeline.arguments import VERBS, Arguments, Verb, read_arguments
 from pipeline.checks import find_nearest
@@ -91,6 +93,8 @@ def call(verb: Verb, arguments: Arguments) -> int:
     if arguments.cfg:
         print(write_config(arguments), end="")
         return 0
+    # before dask is loaded: what it has to say of workers that die, this program says in its words
+    os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "critical")
     with shown_log():
         code: int = import_module(f"pipeline.verbs.{verb.name}").main(arguments)
     return code
@@ -106,6 +110,7 @@ def shown_log() -> Iterator[None]:
     before = log.level
     log.setLevel(logging.DEBUG)  # handlers choose: the file beside an output takes everything
     log.addHandler(handler)
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # as with dask
     try:
         yield
     finally:
@@ -123,5 +128,13 @@ def write_config(arguments: Arguments) -> str:
     return "---\n".join(to_yaml(member) for member in members)
 
 
+def run_program() -> NoReturn:
+    """Run the program, and leave at once: the interpreter would take half a second to tidy up."""
+    code = main()
+    with suppress(AttributeError, OSError, ValueError):  # there is none, or nobody reads it
+        sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pipeline.callable import make_callable
 from pipeline.cluster import start_crew
 from pipeline.cluster.crew import count_cores
+from pipeline.cluster.nursery import open_nursery
 from pipeline.columns import OUTCOMES, Entry
 from pipeline.config import Config
 from pipeline.errors import Misuse, StoppedEarly, StorageLost
@@ -129,6 +130,8 @@ def run(config: Config) -> Outcome:
     with StopSignal() as stop:
         setup = prepare(config)
         stop.check()
+        if setup.size.kind == "local":
+            open_nursery()
         output = open_output(setup)
         with open_log(output.path):
             return go_on(setup, output, stop)

@@ -19,7 +19,15 @@ from distributed import Client, KilledWorker, LocalCluster, WorkerPlugin
 from distributed.protocol.pickle import dumps, loads
 
 from pipeline.cluster.bundles import Bundles, Report, carry_out
-from pipeline.cluster.crew import GRACE_SECONDS, IN_FLIGHT, Lost, Outcome, keep_flight
+from pipeline.cluster.crew import (
+    GRACE_SECONDS,
+    IN_FLIGHT,
+    Lost,
+    Outcome,
+    Returned,
+    keep_flight,
+)
+from pipeline.cluster.nursery import ENVIRONMENT, METHOD, blocked_interrupts, open_nursery
 from pipeline.errors import Misuse, WorkersLost
 from pipeline.progress import format_bytes
 from pipeline.signals import SIGNALS
@@ -27,7 +35,7 @@ from pipeline.signals import SIGNALS
 START_SECONDS = 120
 log = logging.getLogger("eigenstream")
 SETTINGS = {
-    "distributed.worker.multiprocessing-method": "spawn",
+    "distributed.worker.multiprocessing-method": METHOD,
     "distributed.comm.timeouts.connect": "30s",
     # tasks that a dying worker had come back at once: who is guilty is found out here
     "distributed.scheduler.allowed-failures": 0,
@@ -42,6 +50,8 @@ PATIENCE_SECONDS = 60.0
 """Time without any worker after which none is expected any more; a restart takes a few seconds."""
 DEATHS = 2
 """Times that every worker may die with no task ended between."""
+BRINGS = 5
+"""Times that the tasks' function is offered to the workers, if some die meanwhile."""
 TRIES_ALONE = 2
 """Times that a task is tried alone, after its worker died while others were there, too."""
 _carried: list[Callable[[Any], Any]] = []
@@ -73,7 +83,7 @@ def carry_bundle(bundle: tuple[Any, ...]) -> Report:
 
 
 class LocalCrew:
-    """Worker processes with nannies, spawned."""
+    """Worker processes with nannies."""
 
     abreast = 1
 
@@ -83,8 +93,11 @@ class LocalCrew:
         self._overfull: set[str] = set()
         # a folder of its own: the default one may belong to another user of this host
         self._scratch = tempfile.mkdtemp(prefix="eigenstream-")
+        open_nursery()
+        self._settings = contextlib.ExitStack()  # until the end: workers are started again
+        self._settings.enter_context(dask.config.set(SETTINGS))
         try:
-            with dask.config.set(SETTINGS), blocked_interrupts():
+            with blocked_interrupts():
                 self._cluster = LocalCluster(
                     n_workers=workers,
                     threads_per_worker=IN_FLIGHT,
@@ -94,7 +107,7 @@ class LocalCrew:
                     dashboard_address="127.0.0.1:0",
                     silence_logs=logging.CRITICAL,
                     local_directory=self._scratch,
-                    env={"DASK_LOGGING__DISTRIBUTED": "critical"},
+                    env=ENVIRONMENT,
                 )
                 self._client = Client(self._cluster, set_as_default=False)
             self._client.subscribe_topic("worker-restart-memory", self._note_overfull)
@@ -121,27 +134,42 @@ class LocalCrew:
         Of the tasks that a dying worker had, any may be what killed it: they are suspects, and
         tried again after all others, each alone. So are those of which no answer came.
         """
-        self._client.register_plugin(Carry(fn))
-        bundles, suspects, deaths = Bundles(tasks), list[Any](), set[str]()
+        self._bring(fn)
+        bundles, suspects, deaths, any_done = Bundles(tasks), list[Any](), set[str](), False
         # one more for each worker, so that the next address waits where the last block ends
         for report in self._fly(bundles, stop, window=(IN_FLIGHT + 1) * self.workers):
             if report.failure is None:
                 deaths.clear()
+                any_done = True
                 bundles.learn(report)
                 yield from report.outcomes
                 continue
             suspects += [outcome.task for outcome in report.outcomes]
-            self._judge(deaths, report.failure)
+            death = str(report.failure) or type(report.failure).__name__
+            if death not in deaths:
+                log.warning("%s", f"{death}. Its blocks are tried again, each alone, after others")
+            self._judge(deaths, death)
         for task in suspects:
-            yield from self._try_alone(task, stop)
+            for outcome in self._try_alone(task, stop):
+                any_done |= isinstance(outcome, Returned)
+                if isinstance(outcome, Lost) and not any_done:
+                    self._judge(deaths, str(outcome.error))
+                yield outcome
 
-    def _judge(self, deaths: set[str], failure: BaseException) -> None:
+    def _bring(self, fn: Callable[[Any], Any]) -> None:
+        """Bring the tasks' function to every worker, also if some die just then."""
+        for _ in range(BRINGS):
+            try:
+                self._client.register_plugin(Carry(fn))
+                return
+            except OSError as error:  # of a connection
+                failure = error
+        raise WorkersLost(f"workers died before their first block: {failure}") from failure
+
+    def _judge(self, deaths: set[str], death: str) -> None:
         """Note a death (of one worker, each of its bundles tells), and give up when one worker
         after the other died and no task ended between."""
-        death = str(failure) or type(failure).__name__
-        if death not in deaths:
-            log.warning("%s", f"{death}. Its blocks are tried again, each alone, after the others")
-            deaths.add(death)
+        deaths.add(death)
         if len(deaths) > max(4, DEATHS * self.workers):
             raise WorkersLost(
                 f"{len(deaths)} workers died one after the other, and no block was done between; "
@@ -213,13 +241,14 @@ class LocalCrew:
         would tell of the cluster that ended meanwhile).
         """
         for nanny in list(getattr(getattr(self, "_cluster", None), "workers", {}).values()):
-            nanny.auto_restart = False
+            nanny.close_gracefully()  # which is to say: do not start another
             if nanny.pid:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(nanny.pid, signal.SIGKILL)
         thread = threading.Thread(target=self._close_orderly, name="close", daemon=True)
         thread.start()
         thread.join(CLOSE_SECONDS)
+        self._settings.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _close_orderly(self) -> None:
@@ -245,16 +274,3 @@ class Watch:
                 f"was done is kept; see to it that processes can be started on this host (memory, "
                 f"limits), then the same command goes on"
             )
-
-
-@contextlib.contextmanager
-def blocked_interrupts() -> Iterator[None]:
-    """Let threads and processes started inside inherit that Ctrl-C does not reach them.
-
-    It stays pending for this thread, which gets it at the end.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

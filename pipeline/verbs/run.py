@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 
 from pipeline.arguments import Arguments
+from pipeline.cluster.crew import SMALL_BYTES
+from pipeline.cluster.nursery import holds_more, open_nursery
 from pipeline.config import Config, compose, compose_many
 from pipeline.errors import Misuse
 from pipeline.guard import run_many
@@ -19,6 +21,12 @@ def main(arguments: Arguments) -> int:
     return run_one(compose(arguments.overrides, arguments.config_dir))
 
 
+def expects_processes(config: Config) -> bool:
+    """Whether the workers will most likely be processes: if asked for, or for a large folder."""
+    kind = config.cluster.kind.value
+    return kind == "local" or (kind == "auto" and holds_more(config.source.path, SMALL_BYTES))
+
+
 def check_sinks(paths: list[str | None]) -> None:
     """Refuse a multirun whose members would write into one output."""
     given = [path for path in paths if path is not None]
@@ -31,6 +39,8 @@ def check_sinks(paths: list[str | None]) -> None:
 
 def run_one(config: Config) -> int:
     """Run one config and print where its output is."""
+    if expects_processes(config):
+        open_nursery()  # it loads while this process does
     from pipeline.run import run
 
     outcome = run(config)

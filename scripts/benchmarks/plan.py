@@ -113,8 +113,7 @@ def find_workers(pid: int) -> list[psutil.Process]:
     """The worker processes of a run, or itself where it has none."""
     try:
         parent = psutil.Process(pid)
-        family = parent.children(recursive=True)
-        workers = [p for p in family if "spawn_main" in " ".join(p.cmdline())]
-        return workers or [parent]
+        nurseries = [p for p in parent.children() if "forkserver" in " ".join(p.cmdline())]
+        return [w for nursery in nurseries for w in nursery.children()] or [parent]
     except psutil.Error:
         return []

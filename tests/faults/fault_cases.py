@@ -117,6 +117,7 @@ def wait_until(ready: Callable[[], Any], child: subprocess.Popen[str]) -> None:
 
 
 def find_workers(child: subprocess.Popen[str]) -> list[psutil.Process]:
-    """Find the worker processes of a run."""
-    found = psutil.Process(child.pid).children(recursive=True)
-    return [process for process in found if "spawn_main" in " ".join(process.cmdline())]
+    """Find the worker processes of a run: forks of its nursery."""
+    found = psutil.Process(child.pid).children()
+    nurseries = [process for process in found if "forkserver" in " ".join(process.cmdline())]
+    return [worker for nursery in nurseries for worker in nursery.children()]

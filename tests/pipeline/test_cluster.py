@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.cluster import Crew, Lost, Returned, start_crew
 from pipeline.cluster.bundles import LARGEST
-from pipeline.cluster.crew import Size
+from pipeline.cluster.crew import IN_FLIGHT, Size
 
 
 @pytest.fixture(params=["serial", "threads", "local"])
@@ -52,7 +52,7 @@ def test_tasks_are_taken_as_workers_become_free(crew: Crew) -> None:
             yield number
 
     for ended, _ in enumerate(crew.map_blocks(square, produce(), threading.Event())):
-        assert len(taken) <= ended + 1 + 2 * crew.workers * LARGEST
+        assert len(taken) <= ended + 1 + (IN_FLIGHT + 1) * crew.workers * LARGEST
     assert len(taken) == 1990
 
 
@@ -62,7 +62,7 @@ def test_a_stop_begins_no_further_task(crew: Crew) -> None:
     for _ in crew.map_blocks(square, range(10, 10_000), stop):
         ended += 1
         stop.set()
-    assert ended <= 1 + 2 * crew.workers * LARGEST
+    assert ended <= 1 + (IN_FLIGHT + 1) * crew.workers * LARGEST
 
 
 def test_a_task_that_kills_its_worker_does_not_take_the_others_down() -> None:

@@ -68,9 +68,7 @@ def test_what_overflows_when_rounded_is_failed(tmp_path: Path, outputs: Outputs)
     a = draw_hermitian(np.random.default_rng(2), 4, 3)
     a[2] *= 1e50
     stack = write_stack(tmp_path / "big.zarr", a, (2,))
-    done = run_here(
-        stack, f"sink.path={outputs('a')}", "solve.vectors=true", "sink.dtype=float32"
-    )
+    done = run_here(stack, f"sink.path={outputs('a')}", "solve.vectors=true", "sink.dtype=float32")
     with xr.open_zarr(done.path, chunks=None) as found:
         assert found["status"].values.tolist() == [0, 0, 5, 0]
         assert np.isnan(found["eigenvalues"].values[2]).all()
@@ -84,7 +82,7 @@ def test_digits_that_are_not_there_are_refused(tmp_path: Path, outputs: Outputs)
     stack = write_stack(tmp_path / "single.zarr", a, (2,))
     with pytest.raises(Misuse, match="fewer digits"):
         run_here(stack, f"sink.path={outputs('a')}", "sink.dtype=float64")
-    with pytest.raises(Misuse, match="sink.dtype"):
+    with pytest.raises(Misuse, match=r"sink\.dtype"):
         run_here(stack, f"sink.path={outputs('a')}", "sink.dtype=float16")
     assert not outputs("a").exists()
 
@@ -102,9 +100,7 @@ def test_every_compressor_gives_the_same_and_notices_damage(
 ) -> None:
     first = run_here(stack, f"sink.path={outputs('a')}", "solve.vectors=true").path
     other = outputs("b")
-    run_here(
-        stack, f"sink.path={other}", "solve.vectors=true", f"sink.compressor={compressor}"
-    )
+    run_here(stack, f"sink.path={other}", "solve.vectors=true", f"sink.compressor={compressor}")
     assert_equal_results(first, other)
     file = max((other / array / "c").rglob("*"), key=lambda p: p.is_file() and p.stat().st_size)
     data = bytearray(file.read_bytes())
@@ -127,4 +123,3 @@ def test_shards_of_the_size_asked_for(stack: Path, outputs: Outputs) -> None:
         run_here(
             stack, f"sink.path={outputs('b')}", "plan.block_bytes=9000", "sink.shard_bytes=9000"
         )
-

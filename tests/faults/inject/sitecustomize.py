@@ -1,7 +1,7 @@
 """Faults for every process of a run, chosen by environment variables.
 
-Python imports a module of this name at start where PYTHONPATH has its folder, spawned workers
-included. So the program itself needs no hook for its tests.
+Python imports a module of this name at start where PYTHONPATH has its folder, also in the process
+from which workers are forked. So the program itself needs no hook for its tests.
 
 FAULT_POISON    a[0, 0] of the matrix on which the driver kills its process; `all`: on any
 FAULT_GLUTTON   a[0, 0] of the matrix for which the driver takes 4 GiB
@@ -15,18 +15,18 @@ FAULT_PATIENCE  seconds to wait for workers to come back
 
 from __future__ import annotations
 
-import atexit
 import importlib.abc
 import importlib.machinery
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 FAULTS = {k.removeprefix("FAULT_"): v for k, v in os.environ.items() if k.startswith("FAULT_")}
-SPAWNED = any("spawn_main" in word for word in sys.orig_argv)
+NURSERY = any("forkserver" in word for word in sys.orig_argv)
 
 
 def poison_driver(module: Any) -> None:
@@ -65,6 +65,15 @@ def set_patience(module: Any) -> None:
     module.PATIENCE_SECONDS = float(FAULTS["PATIENCE"])
 
 
+def begin_worker() -> None:
+    """In a worker that starts: end it, or see to it that it does not end."""
+    if "BARRED" in FAULTS and Path(FAULTS["BARRED"]).exists():
+        os._exit(1)
+    if "DEAF" in FAULTS:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        threading.Thread(target=time.sleep, args=(60,)).start()
+
+
 PATCHES = {"kernels.lanes": poison_driver}
 if "PATIENCE" in FAULTS:
     PATCHES["pipeline.cluster.local"] = set_patience
@@ -95,8 +104,5 @@ if "WRITE" in FAULTS:
     os.replace = replace_slowly
 if "CORES" in FAULTS:
     os.sched_getaffinity = lambda _: set(range(int(FAULTS["CORES"])))
-if SPAWNED and "BARRED" in FAULTS and Path(FAULTS["BARRED"]).exists():
-    os._exit(1)
-if SPAWNED and "DEAF" in FAULTS:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    atexit.register(time.sleep, 60)
+if NURSERY:
+    os.register_at_fork(after_in_child=begin_worker)
