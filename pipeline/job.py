@@ -72,7 +72,7 @@ class Setup:
 
     def _fill_shards(self) -> int | None:
         """Bytes of input whose largest result fills a shard of the size asked for, if any is."""
-        wanted = self.config.sink.shard_bytes
+        wanted: int | None = self.config.sink.shard_bytes
         largest = max(variable.bytes_each for variable in self.layout.variables)
         return wanted and max(1, wanted // largest) * self.stack.matrix_bytes
 

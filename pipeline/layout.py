@@ -107,14 +107,21 @@ def list_variables(
     nans = complex(nan, nan) if dtype.kind == "c" else nan  # as kernels.eigh fills failed vectors
     real, dtype = stored.get("eigenvalues", real), stored.get("eigenvectors", dtype)
 
-    def make(name: str, *rest: Any) -> Variable:
-        return Variable(name, *rest[:-1], choose_compressor(name, compressor), rest[-1])
+    def make(
+        name: str,
+        dtype: np.dtype[Any],
+        dims: dict[str, int],
+        fill: Any,
+        attributes: Mapping[str, Any],
+    ) -> Variable:
+        how = choose_compressor(name, compressor)
+        return Variable(name, dtype.name, tuple(dims), tuple(dims.values()), fill, how, attributes)
 
     every = (
-        make("eigenvalues", real.name, (pair_dim,), (pairs,), nan, values),
-        make("residual", "float32", (), (), nan, residual),
-        make("status", "uint8", (), (), NOT_RUN, status),
-        make("eigenvectors", dtype.name, (row_dim, pair_dim), (n, pairs), nans, vectors),
+        make("eigenvalues", real, {pair_dim: pairs}, nan, values),
+        make("residual", np.dtype(np.float32), {}, nan, residual),
+        make("status", np.dtype(np.uint8), {}, NOT_RUN, status),
+        make("eigenvectors", dtype, {row_dim: n, pair_dim: pairs}, nans, vectors),
     )
     return {variable.name: variable for variable in every}
 
@@ -123,8 +130,8 @@ def choose_compressor(name: str, wanted: Compressor) -> Compressor:
     """Choose how an array is compressed.
 
     The rule of `auto`: statuses by zstd, which leaves next to nothing of them; numbers not at all,
-    because the low bits of eigenvalues and eigenvectors are noise: zstd takes 10 times as long as
-    the writing itself and leaves nine tenths (docs/benchmarks.md, `stream`).
+    because the low bits of eigenvalues and eigenvectors are noise, on which a compressor takes its
+    time for next to nothing.
     """
     if wanted is not Compressor.auto:
         return wanted

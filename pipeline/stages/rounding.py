@@ -102,8 +102,13 @@ class Rounding:
             finite = np.isfinite(values).all(-1)
             return np.where(finite, before * ratio + 0.5 / solver.n, np.inf).astype(np.float32)
         a, vectors = solver.as_solved(matrices), None if vectors is None else vectors[..., turn]
-        mode = "full" if solver.check == "full" else "probe"
-        return np.asarray(verify(a, values[..., turn], vectors, mode=mode))
+        found = verify(
+            a,
+            values[..., turn],
+            vectors,
+            mode="full" if solver.check == "full" else "probe",
+        )
+        return np.asarray(found)
 
 
 def design_rounding(wanted: Mapping[str, str] | None, solver: Solver) -> Rounding:

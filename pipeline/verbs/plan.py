@@ -48,7 +48,8 @@ def estimate_seconds(setup: Setup, plan: Plan, sample: Sample) -> float:
     read = matrices if limit is None else min(limit, matrices)
     work = read * (sample.read + sample.share * (sample.solve + sample.write))
     workers = max(1, min(setup.size.workers, plan.count))
-    return START_SECONDS[setup.size.kind] + (work + BLOCK_SECONDS * plan.count) / workers
+    start = START_SECONDS[setup.size.kind]
+    return start + float(work + BLOCK_SECONDS * plan.count) / workers
 
 
 def main(arguments: Arguments) -> int:
