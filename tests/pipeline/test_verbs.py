@@ -71,7 +71,7 @@ def test_a_launch_that_is_refused_leaves_no_folder(
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
-    assert main(["run", f"source.path={stack}", "cluster.memory=100MiB"]) == 2
+    assert main(["run", f"source.path={stack}", "cluster.memory=60MiB"]) == 2
     assert not list(work.rglob("*.zarr"))
 
 
