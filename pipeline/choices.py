@@ -5,6 +5,19 @@ from __future__ import annotations
 from enum import StrEnum
 
 
+class Kind(StrEnum):
+    """What kind of input the matrices come from."""
+
+    zarr = "zarr"
+    wannier90 = "wannier90"
+    function = "function"
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it lies in files of text, not in a store."""
+        return self in (Kind.wannier90, Kind.function)
+
+
 class Missing(StrEnum):
     """What to do where the input has no data."""
 

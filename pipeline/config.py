@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from pipeline import checks
+from pipeline import checks, kinds
 from pipeline.checks import MISSING
 from pipeline.choices import (
     Check,
@@ -21,6 +21,7 @@ from pipeline.choices import (
     Device,
     Gauge,
     Hermitian,
+    Kind,
     Method,
     Missing,
     Order,
@@ -78,6 +79,28 @@ class SourceConfig:
     storage_options : mapping of option to value
         How a store that is no local folder is opened, such as `endpoint` or credentials; for an
         icechunk repository `branch`, `tag` or `snapshot_id`. Never recorded.
+    kind : zarr | wannier90 | function
+        What `path` is: a store of matrices, files of Wannier90, or Python code. The keys below
+        belong to some kinds only (docs/sources.md), and are refused with the others.
+    mesh : list of int, or null
+        Points along each reciprocal lattice vector, from Gamma on.
+    shift : list of float, or null
+        By which part of a step the mesh is shifted from Gamma along each axis; null: none.
+    time_reversal : true | false
+        Take one of k and -k, with a weight: half the mesh, for eigenvalues that are equal there.
+    kpath : text or null
+        Corners of a path, such as "L 1/2 1/2 1/2 - G 0 0 0 - X 1/2 0 1/2", with ` | ` at a
+        jump; null, without a mesh: the one that the input states, such as a `.win` file.
+    points : int or null
+        Points on the first section of a path, the others as dense; null: what the input says,
+        else 100.
+    lattice : list of vectors, or null
+        Lattice vectors in angstrom, one a row, for an input that does not say.
+    function : text or null
+        `MODULE:NAME` or `FILE.py:NAME`: a function from k (points, axes), in units of the
+        reciprocal lattice, to matrices (points, n, n).
+    parameters : mapping of name to value
+        Further arguments of the function.
     """
 
     path: str = MISSING
@@ -89,8 +112,19 @@ class SourceConfig:
     missing: Missing = Missing.error
     units: str | None = None
     storage_options: dict[str, Any] = field(default_factory=dict)
+    kind: Kind = Kind.zarr
+    mesh: list[int] | None = None
+    shift: list[float] | None = None
+    time_reversal: bool = False
+    kpath: str | None = None
+    points: int | None = None
+    lattice: list[list[float]] | None = None
+    function: str | None = None
+    parameters: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        kinds.check_kind(self)
+        kinds.check_points(self)
         checks.check_text("source.path", self.path)
         checks.check_text("source.variable", self.variable)
         checks.check_text("source.mask", self.mask)

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from threading import RLock
@@ -29,6 +30,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from pipeline import mistakes
 from pipeline.arguments import OPTIONS, Arguments
+from pipeline.choices import Kind
 from pipeline.config import Config, to_plain
 from pipeline.groups import EXPERIMENT, find_data, find_folder, list_groups
 from pipeline.quoting import escape, quote
@@ -197,6 +199,7 @@ def finish(config: DictConfig, values: Mapping[str, Any], overrides: Sequence[st
     with translated(overrides):
         for key, value in values.items():
             OmegaConf.update(config, key, escape_all(value), merge=False)
+        place_function(config.source)
         if OmegaConf.is_missing(config.source, "path"):
             raise mistakes.refuse_missing()
         OmegaConf.update(config, "source.path", escape(settle(config.source.path)))
@@ -207,6 +210,33 @@ def finish(config: DictConfig, values: Mapping[str, Any], overrides: Sequence[st
         plain = OmegaConf.to_object(config)
     assert isinstance(plain, Config)
     return plain
+
+
+def place_function(source: DictConfig) -> None:
+    """Find the file in which `source.function` lies, which is then `source.path`."""
+    text = source.function
+    if source.kind is not Kind.function:
+        return
+    if text is None:
+        raise mistakes.refuse_function()
+    module, _, name = text.rpartition(":")
+    path = module if module.endswith(".py") else find_module(module)
+    if OmegaConf.is_missing(source, "path") and path:
+        source.path = escape(settle(path))
+    if module.endswith(".py"):
+        source.function = escape(f"{settle(module)}:{name}")
+
+
+def find_module(module: str) -> str | None:
+    """Find the file of a module: below the working directory, else where it is installed."""
+    file = Path(*module.split(".")).with_suffix(".py")
+    if file.is_file():
+        return str(file)
+    try:
+        spec = find_spec(module)
+    except (ImportError, ValueError):
+        spec = None
+    return spec.origin if spec and spec.origin else str(file)
 
 
 def settle(path: str) -> str:

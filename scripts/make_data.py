@@ -1,8 +1,10 @@
-"""Write the example inputs ``data/silicon.zarr`` and ``data/gaas.zarr``.
+"""Write the example inputs ``data/silicon.zarr``, ``data/gaas.zarr`` and ``data/wannier90``.
 
 Each store holds nearest-neighbour sp3s* tight-binding Hamiltonians H(k), 10 x 10, complex128, eV:
 ``H_mesh`` on a 12 x 12 x 12 Gamma-centred mesh and ``H_path`` along L-Gamma-X. The model and its
 parameters are those of P. Vogl, H. P. Hjalmarson, J. D. Dow, J. Phys. Chem. Solids 44, 365 (1983).
+``data/wannier90/silicon_hr.dat`` holds silicon's elements by lattice vector, as Wannier90 writes
+them; all of them have six decimals or fewer.
 
 Run ``python scripts/make_data.py [FOLDER]``; FOLDER is ``data`` beside ``scripts`` by default.
 """
@@ -46,6 +48,26 @@ MATERIALS = {
 }
 FORMULAS = {"silicon": "Si", "gaas": "GaAs"}
 
+WIN = """\
+! What the bands of silicon need of a .win file: the lattice, and a path.
+num_wann = 10
+bands_num_points = 100
+
+begin unit_cell_cart
+ang
+0.0000 2.7155 2.7155
+2.7155 0.0000 2.7155
+2.7155 2.7155 0.0000
+end unit_cell_cart
+
+begin kpoint_path
+L 0.500 0.500 0.500  G 0.000 0.000 0.000
+G 0.000 0.000 0.000  X 0.500 0.000 0.500
+X 0.500 0.000 0.500  U 0.625 0.250 0.625
+K 0.375 0.375 0.750  G 0.000 0.000 0.000
+end kpoint_path
+"""
+
 
 def roots_of_unity(count: int) -> np.ndarray[Any, np.dtype[np.complex128]]:
     """exp(2 pi i m / count) for m = 0 ... count - 1, correctly rounded.
@@ -83,11 +105,16 @@ def build_hamiltonians(
     The basis is ``ORBITALS``; an element between an anion and a cation carries the phase
     exp(i k . d) of the bond d (table A of the paper), the lower triangle is its conjugate.
     """
-    p = material
-    bonds = roots_of_unity(4 * parts)[(steps @ BONDS.T) % (4 * parts)] / 4
+    return sum_bonds(roots_of_unity(4 * parts)[(steps @ BONDS.T) % (4 * parts)] / 4, material)
+
+
+def sum_bonds(
+    bonds: np.ndarray[Any, np.dtype[np.complex128]], p: dict[str, float]
+) -> np.ndarray[Any, np.dtype[np.complex128]]:
+    """The sum over bonds that are weighted by ``bonds``, of shape (..., 4)."""
     # g0 is even and g1, g2, g3 are odd in the signs of the bond's x, y, z component.
     g = [sum(bonds[..., i] * s[i] for i in range(4)) for s in ([1, 1, 1, 1], *BONDS.T)]
-    h = np.zeros((*steps.shape[:-1], 10, 10), np.complex128)
+    h = np.zeros((*bonds.shape[:-1], 10, 10), np.complex128)
     onsite = [p[f"E_{s[:1] if s[0] == 'p' else s}{atom}"] for atom in ATOMS for s in SHELL]
     h[..., range(10), range(10)] = onsite
     elements = {(0, 5): (p["V_ss"], 0)}
@@ -186,6 +213,39 @@ def write_store(dataset: xr.Dataset, path: Path) -> None:
         dataset.to_zarr(path, mode="w", zarr_format=3, consolidated=True, encoding=encoding)
 
 
+def list_hoppings(p: dict[str, float]) -> dict[tuple[int, ...], np.ndarray[Any, Any]]:
+    """Matrices of the lattice vectors R, without phases: rows in the cell at 0, columns at R.
+
+    The cation of the first bond is in the same cell; those of the others are in the cells -a1,
+    -a2 and -a3, with a1 = (0, 1, 1) a/2 and so on.
+    """
+    home = sum_bonds(np.zeros(4, np.complex128), p).real
+    hoppings = {(0, 0, 0): home}
+    for bond in range(4):
+        bonded = sum_bonds(np.eye(4, dtype=np.complex128)[bond] / 4, p).real - home
+        upper = np.triu(bonded)
+        cell = [-int(axis == bond - 1) for axis in range(3)]
+        for r, part in ((cell, upper), ([-i for i in cell], upper.T)):
+            key = tuple(r)
+            hoppings[key] = hoppings.get(key, np.zeros((10, 10))) + part
+    return dict(sorted(hoppings.items()))
+
+
+def write_wannier90(folder: Path) -> None:
+    """Write silicon's elements as ``silicon_hr.dat``, with a ``silicon.win`` beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    hoppings = list_hoppings(MATERIALS["silicon"])
+    lines = [f" {FORMULAS['silicon']}: {REFERENCE}", f"{10:12d}", f"{len(hoppings):12d}"]
+    lines.append("".join(f"{1:5d}" for _ in hoppings))
+    for cell, matrix in hoppings.items():
+        for column in range(10):
+            for row in range(10):
+                indices = "".join(f"{i:5d}" for i in (*cell, row + 1, column + 1))
+                lines.append(f"{indices}{matrix[row, column] + 0.0:12.6f}{0:12.6f}")
+    (folder / "silicon_hr.dat").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "silicon.win").write_text(WIN, encoding="utf-8")
+
+
 def main() -> None:
     """Write every material's store into the folder named on the command line."""
     default = Path(__file__).resolve().parent.parent / "data"
@@ -193,6 +253,8 @@ def main() -> None:
     for name in MATERIALS:
         write_store(build_dataset(name), folder / f"{name}.zarr")
         print(folder / f"{name}.zarr")
+    write_wannier90(folder / "wannier90")
+    print(folder / "wannier90")
 
 
 if __name__ == "__main__":

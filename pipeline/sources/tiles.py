@@ -1,0 +1,56 @@
+"""Tiles of points: a formula is evaluated at a fixed number of them together.
+
+A matrix product's last bits depend on its shape, on how many rows it has and on which of them a
+point is (BLAS takes other code at edges), and so do vectorised sines. Here every call has the same
+shape, and a point always lies at the same place in it, whatever block asks for it: its number in
+the stack, modulo the tile. So the bits of a matrix depend on the matrix alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+TILE = 64
+"""Points evaluated together."""
+
+Build = Callable[[NDArray[np.float64]], NDArray[Any]]
+"""From TILE points to as many matrices."""
+
+
+def fill_tiles(
+    numbers: NDArray[np.int64], points: NDArray[np.float64], build: Build, out: NDArray[Any]
+) -> None:
+    """Evaluate `build` at points, each at its own place in a tile.
+
+    Parameters
+    ----------
+    numbers : array of int64, (count,)
+        The points' numbers in the stack.
+    points : array of float64, (count, axes)
+    build : callable
+    out : array, (count, n, n)
+        Filled.
+    """
+    if not len(numbers):
+        return
+    places = numbers % TILE
+    for chosen in deal(places):
+        tile = np.repeat(points[chosen[:1]], TILE, axis=0)  # a gap repeats a point that is valid
+        tile[places[chosen]] = points[chosen]
+        out[chosen] = build(tile)[places[chosen]]
+
+
+def deal(places: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Deal entries out to hands in which no place comes twice: as few hands as that takes."""
+    order = np.argsort(places, kind="stable")
+    ranked = places[order]
+    first = np.searchsorted(ranked, ranked, side="left")
+    turn = np.empty(len(places), np.int64)
+    turn[order] = np.arange(len(places)) - first
+    by_turn = np.argsort(turn, kind="stable")
+    edges = np.searchsorted(turn[by_turn], np.arange(1, turn.max() + 1))
+    return np.split(by_turn, edges)
