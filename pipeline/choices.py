@@ -11,6 +11,7 @@ class Kind(StrEnum):
     zarr = "zarr"
     wannier90 = "wannier90"
     function = "function"
+    tensors = "tensors"
 
     @property
     def is_text(self) -> bool:

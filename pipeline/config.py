@@ -79,9 +79,9 @@ class SourceConfig:
     storage_options : mapping of option to value
         How a store that is no local folder is opened, such as `endpoint` or credentials; for an
         icechunk repository `branch`, `tag` or `snapshot_id`. Never recorded.
-    kind : zarr | wannier90 | function
-        What `path` is: a store of matrices, files of Wannier90, or Python code. The keys below
-        belong to some kinds only (docs/sources.md), and are refused with the others.
+    kind : zarr | wannier90 | function | tensors
+        What `path` is: a store of matrices, files of Wannier90, Python code, or packed tensors.
+        The keys below belong to some kinds only (docs/sources.md); others refuse them.
     mesh : list of int, or null
         Points along each reciprocal lattice vector, from Gamma on.
     shift : list of float, or null
@@ -101,6 +101,8 @@ class SourceConfig:
         reciprocal lattice, to matrices (points, n, n).
     parameters : mapping of name to value
         Further arguments of the function.
+    packing : dipy | fsl | mrtrix | voigt-stress | voigt-strain | mandel | upper | lower | null
+        Order of the elements of packed tensors; null: what the file states, else refused.
     """
 
     path: str = MISSING
@@ -121,6 +123,7 @@ class SourceConfig:
     lattice: list[list[float]] | None = None
     function: str | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
+    packing: str | None = None
 
     def __post_init__(self) -> None:
         kinds.check_kind(self)

@@ -8,7 +8,7 @@ from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from pipeline.checks import check_least, check_text, refuse
+from pipeline.checks import check_least, check_one_of, check_text, refuse
 
 if TYPE_CHECKING:
     from pipeline.config import SourceConfig
@@ -19,8 +19,10 @@ KEYS = {
     "zarr": (*STORED, "matrix_dims"),
     "wannier90": WAVES,
     "function": (*WAVES, "function", "parameters"),
+    "tensors": (*STORED, "packing"),
 }
 """Keys that each kind reads, beside `kind`, `path` and `units`."""
+PACKINGS = ("dipy", "fsl", "mrtrix", "voigt-stress", "voigt-strain", "mandel", "upper", "lower")
 
 
 def check_kind(config: SourceConfig) -> None:
@@ -47,6 +49,7 @@ def check_points(config: SourceConfig) -> None:
     """Refuse meshes and paths that are none."""
     check_text("source.kpath", config.kpath)
     check_text("source.function", config.function)
+    check_one_of("source.packing", config.packing, PACKINGS)
     check_least("source.points", config.points, 1)
     if config.mesh is not None:
         check_mesh(config.mesh, config.shift, config.time_reversal)

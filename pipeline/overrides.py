@@ -249,7 +249,8 @@ def settle(path: str) -> str:
 
 def is_path(mask: str) -> bool:
     """Whether a mask is a path: a name alone is a variable of the input."""
-    if mask.startswith(("./", "../", "~/")) or mask.endswith((".npy", ".zarr")) or "::" in mask:
+    ends = (".npy", ".zarr", ".nii", ".nii.gz")
+    if mask.startswith(("./", "../", "~/")) or mask.endswith(ends) or "::" in mask:
         return True
     return "/" in mask and Path(mask).exists()
 

@@ -1,10 +1,12 @@
-"""Write the example inputs ``data/silicon.zarr``, ``data/gaas.zarr`` and ``data/wannier90``.
+"""Write the example inputs ``data/silicon.zarr``, ``data/gaas.zarr``, ``data/wannier90``,
+``data/phantom.zarr``.
 
 Each store holds nearest-neighbour sp3s* tight-binding Hamiltonians H(k), 10 x 10, complex128, eV:
 ``H_mesh`` on a 12 x 12 x 12 Gamma-centred mesh and ``H_path`` along L-Gamma-X. The model and its
 parameters are those of P. Vogl, H. P. Hjalmarson, J. D. Dow, J. Phys. Chem. Solids 44, 365 (1983).
 ``data/wannier90/silicon_hr.dat`` holds silicon's elements by lattice vector, as Wannier90 writes
-them; all of them have six decimals or fewer.
+them; all of them have six decimals or fewer. ``data/phantom.zarr`` holds diffusion tensors of a
+ring of fibres, made by +, -, * and / alone.
 
 Run ``python scripts/make_data.py [FOLDER]``; FOLDER is ``data`` beside ``scripts`` by default.
 """
@@ -246,6 +248,47 @@ def write_wannier90(folder: Path) -> None:
     (folder / "silicon.win").write_text(WIN, encoding="utf-8")
 
 
+def build_phantom() -> xr.Dataset:
+    """Diffusion tensors of a ring of fibres in water, six elements a voxel in MRtrix's order.
+
+    Along the fibres 1.7e-3 mm^2/s, across 0.3e-3; in the water 3e-3 in every direction.
+    """
+    size, depth = 24, 6
+    x, y = np.meshgrid(*[np.arange(size) - (size - 1) / 2] * 2, indexing="ij")
+    square = x * x + y * y
+    ring = (square > 36) & (square < 100)
+    tangent = np.stack([-y, x, np.zeros_like(x)], axis=-1)
+    pairs = [(0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2)]
+    elements = np.zeros((size, size, 6))
+    for i, (row, column) in enumerate(pairs):
+        fibre = 1.4e-3 * (tangent[..., row] * tangent[..., column] / square)
+        inside = fibre + (0.3e-3 if row == column else 0.0)
+        elements[..., i] = np.where(ring, inside, 3e-3 if row == column else 0.0)
+    tensor = np.repeat(elements[:, :, None], depth, axis=2).astype(np.float32)
+    brain = np.repeat((square < 132)[:, :, None], depth, axis=2)
+    coords = {
+        dim: (dim, 2.0 * np.arange(n), {"units": "mm"})
+        for dim, n in zip("xyz", brain.shape, strict=True)
+    }
+    attrs = {"units": "mm^2/s", "packing": "mrtrix", "long_name": "diffusion tensor"}
+    data = {"tensor": ((*"xyz", "element"), tensor, attrs), "brain": (tuple("xyz"), brain)}
+    title = "Diffusion tensors of a ring of fibres in water"
+    about = {"title": title, "source": "scripts/make_data.py", "license": "BSD-3-Clause"}
+    return xr.Dataset(data, coords, about)
+
+
+def write_phantom(path: Path) -> None:
+    """Write the phantom as consolidated Zarr v3, one file an array, zeros included."""
+    dataset = build_phantom()
+    zstd = (BloscCodec(cname="zstd", clevel=9, shuffle="shuffle", typesize=4),)
+    encoding: dict[str, dict[str, Any]] = {
+        str(name): {"chunks": v.shape, "compressors": zstd} for name, v in dataset.variables.items()
+    }
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Consolidated metadata", UserWarning)
+        dataset.to_zarr(path, mode="w", zarr_format=3, consolidated=True, encoding=encoding)
+
+
 def main() -> None:
     """Write every material's store into the folder named on the command line."""
     default = Path(__file__).resolve().parent.parent / "data"
@@ -255,6 +298,8 @@ def main() -> None:
         print(folder / f"{name}.zarr")
     write_wannier90(folder / "wannier90")
     print(folder / "wannier90")
+    write_phantom(folder / "phantom.zarr")
+    print(folder / "phantom.zarr")
 
 
 if __name__ == "__main__":

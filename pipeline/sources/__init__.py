@@ -34,4 +34,8 @@ def open_source(config: SourceConfig) -> Any:
         from pipeline.sources.function import open_function
 
         return open_function(config)
+    if config.kind == Kind.tensors:
+        from pipeline.sources.tensors import Tensors
+
+        return Tensors(config)
     return Source(config)
