@@ -12,6 +12,7 @@ class Kind(StrEnum):
     wannier90 = "wannier90"
     function = "function"
     tensors = "tensors"
+    covariance = "covariance"
 
     @property
     def is_text(self) -> bool:
@@ -25,6 +26,14 @@ class Missing(StrEnum):
     error = "error"
     flag = "flag"
     fill = "fill"
+
+
+class Nan(StrEnum):
+    """What becomes of samples that hold NaN."""
+
+    flag = "flag"
+    drop_sample = "drop-sample"
+    pairwise = "pairwise"
 
 
 class Order(StrEnum):

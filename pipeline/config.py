@@ -24,6 +24,7 @@ from pipeline.choices import (
     Kind,
     Method,
     Missing,
+    Nan,
     Order,
 )
 
@@ -79,8 +80,9 @@ class SourceConfig:
     storage_options : mapping of option to value
         How a store that is no local folder is opened, such as `endpoint` or credentials; for an
         icechunk repository `branch`, `tag` or `snapshot_id`. Never recorded.
-    kind : zarr | wannier90 | function | tensors
-        What `path` is: a store of matrices, files of Wannier90, Python code, or packed tensors.
+    kind : zarr | wannier90 | function | tensors | covariance
+        What `path` is: a store of matrices, files of Wannier90, Python code, packed tensors, or
+        samples of which covariances are taken.
         The keys below belong to some kinds only (docs/sources.md); others refuse them.
     mesh : list of int, or null
         Points along each reciprocal lattice vector, from Gamma on.
@@ -103,6 +105,25 @@ class SourceConfig:
         Further arguments of the function.
     packing : dipy | fsl | mrtrix | voigt-stress | voigt-strain | mandel | upper | lower | null
         Order of the elements of packed tensors; null: what the file states, else refused.
+    sample_dim, channel_dim : text or null
+        Dimensions of samples; null: one called time, else the last but one; and of channels;
+        null: the last of the others.
+    window : int or null
+        Samples of each covariance; null: all of them in one.
+    step : int or null
+        Samples from the start of one window to the next; null: as many as a window has.
+    demean : true | false
+        Subtract each channel's mean over the window.
+    ddof : int
+        Taken from the number of samples in the divisor.
+    nan : flag | drop-sample | pairwise
+        Samples with NaN: their windows are flagged `missing`, or they are left out, or each
+        element takes the samples where both channels are there.
+    correlation : true | false
+        Correlations instead of covariances.
+    feature_weights : text or null
+        A coordinate of the channels by which samples are multiplied, or `sqrt_cos(LATITUDE)`
+        of one in degrees.
     """
 
     path: str = MISSING
@@ -124,6 +145,15 @@ class SourceConfig:
     function: str | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
     packing: str | None = None
+    sample_dim: str | None = None
+    channel_dim: str | None = None
+    window: int | None = None
+    step: int | None = None
+    demean: bool = True
+    ddof: int = 1
+    nan: Nan = Nan.flag
+    correlation: bool = False
+    feature_weights: str | None = None
 
     def __post_init__(self) -> None:
         kinds.check_kind(self)

@@ -15,11 +15,16 @@ if TYPE_CHECKING:
 
 STORED = ("variable", "isel", "sel", "mask", "missing", "storage_options")
 WAVES = ("mesh", "shift", "time_reversal", "kpath", "points", "lattice")
+WINDOWS = (
+    *("sample_dim", "channel_dim", "window", "step", "demean", "ddof", "nan"),
+    *("correlation", "feature_weights"),
+)
 KEYS = {
     "zarr": (*STORED, "matrix_dims"),
     "wannier90": WAVES,
     "function": (*WAVES, "function", "parameters"),
     "tensors": (*STORED, "packing"),
+    "covariance": ("variable", "isel", "sel", "missing", "storage_options", *WINDOWS),
 }
 """Keys that each kind reads, beside `kind`, `path` and `units`."""
 PACKINGS = ("dipy", "fsl", "mrtrix", "voigt-stress", "voigt-strain", "mandel", "upper", "lower")
@@ -50,6 +55,11 @@ def check_points(config: SourceConfig) -> None:
     check_text("source.kpath", config.kpath)
     check_text("source.function", config.function)
     check_one_of("source.packing", config.packing, PACKINGS)
+    check_least("source.window", config.window, 1)
+    check_least("source.step", config.step, 1)
+    check_least("source.ddof", config.ddof, 0)
+    if config.step is not None and config.window is None:
+        raise refuse("source.step", "no source.window", "a window with it", "set source.window")
     check_least("source.points", config.points, 1)
     if config.mesh is not None:
         check_mesh(config.mesh, config.shift, config.time_reversal)

@@ -1,12 +1,12 @@
 """Write the example inputs ``data/silicon.zarr``, ``data/gaas.zarr``, ``data/wannier90``,
-``data/phantom.zarr``.
+``data/phantom.zarr`` and ``data/signals.zarr``.
 
 Each store holds nearest-neighbour sp3s* tight-binding Hamiltonians H(k), 10 x 10, complex128, eV:
 ``H_mesh`` on a 12 x 12 x 12 Gamma-centred mesh and ``H_path`` along L-Gamma-X. The model and its
 parameters are those of P. Vogl, H. P. Hjalmarson, J. D. Dow, J. Phys. Chem. Solids 44, 365 (1983).
 ``data/wannier90/silicon_hr.dat`` holds silicon's elements by lattice vector, as Wannier90 writes
 them; all of them have six decimals or fewer. ``data/phantom.zarr`` holds diffusion tensors of a
-ring of fibres, made by +, -, * and / alone.
+ring of fibres, made by +, -, * and / alone, ``data/signals.zarr`` a signal in noise.
 
 Run ``python scripts/make_data.py [FOLDER]``; FOLDER is ``data`` beside ``scripts`` by default.
 """
@@ -277,9 +277,25 @@ def build_phantom() -> xr.Dataset:
     return xr.Dataset(data, coords, about)
 
 
-def write_phantom(path: Path) -> None:
-    """Write the phantom as consolidated Zarr v3, one file an array, zeros included."""
-    dataset = build_phantom()
+def build_signals() -> xr.Dataset:
+    """Four seconds of twelve channels: noise, and from 1.5 s to 2.5 s one rhythm in all of them."""
+    samples, channels = 1024, 12
+    noise = np.random.RandomState(0).randint(-60, 61, (samples, channels))  # its stream is frozen
+    rhythm = roots_of_unity(samples)[(40 * np.arange(samples)) % samples].imag
+    weights = 5 * np.arange(1, channels + 1)
+    rhythm[: 3 * samples // 8] = rhythm[5 * samples // 8 :] = 0
+    values = noise + np.rint(rhythm[:, None] * weights).astype(np.int64)
+    coords = {
+        "time": ("time", np.arange(samples) / 256, {"units": "1", "long_name": "time in seconds"}),
+        "channel": ("channel", np.array([f"c{i + 1}" for i in range(channels)], object)),
+    }
+    data = {"signal": (("time", "channel"), values.astype(np.int16), {"units": "uV"})}
+    about = {"title": "A rhythm in noise, made up", "source": "scripts/make_data.py"}
+    return xr.Dataset(data, coords, about | {"license": "BSD-3-Clause"})
+
+
+def write_plain(dataset: xr.Dataset, path: Path) -> None:
+    """Write a dataset as consolidated Zarr v3, one file an array."""
     zstd = (BloscCodec(cname="zstd", clevel=9, shuffle="shuffle", typesize=4),)
     encoding: dict[str, dict[str, Any]] = {
         str(name): {"chunks": v.shape, "compressors": zstd} for name, v in dataset.variables.items()
@@ -298,8 +314,9 @@ def main() -> None:
         print(folder / f"{name}.zarr")
     write_wannier90(folder / "wannier90")
     print(folder / "wannier90")
-    write_phantom(folder / "phantom.zarr")
-    print(folder / "phantom.zarr")
+    for name, dataset in (("phantom", build_phantom()), ("signals", build_signals())):
+        write_plain(dataset, folder / f"{name}.zarr")
+        print(folder / f"{name}.zarr")
 
 
 if __name__ == "__main__":

@@ -38,4 +38,8 @@ def open_source(config: SourceConfig) -> Any:
         from pipeline.sources.tensors import Tensors
 
         return Tensors(config)
+    if config.kind == Kind.covariance:
+        from pipeline.sources.covariance import Covariances
+
+        return Covariances(config)
     return Source(config)
