@@ -13,11 +13,12 @@ class Kind(StrEnum):
     function = "function"
     tensors = "tensors"
     covariance = "covariance"
+    phonopy = "phonopy"
 
     @property
     def is_text(self) -> bool:
         """Whether it lies in files of text, not in a store."""
-        return self in (Kind.wannier90, Kind.function)
+        return self in (Kind.wannier90, Kind.function, Kind.phonopy)
 
 
 class Missing(StrEnum):

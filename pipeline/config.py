@@ -80,9 +80,9 @@ class SourceConfig:
     storage_options : mapping of option to value
         How a store that is no local folder is opened, such as `endpoint` or credentials; for an
         icechunk repository `branch`, `tag` or `snapshot_id`. Never recorded.
-    kind : zarr | wannier90 | function | tensors | covariance
-        What `path` is: a store of matrices, files of Wannier90, Python code, packed tensors, or
-        samples of which covariances are taken.
+    kind : zarr | wannier90 | function | tensors | covariance | phonopy
+        What `path` is: a store of matrices, files of Wannier90, Python code, packed tensors,
+        samples of which covariances are taken, or files of phonopy.
         The keys below belong to some kinds only (docs/sources.md); others refuse them.
     mesh : list of int, or null
         Points along each reciprocal lattice vector, from Gamma on.
@@ -124,6 +124,11 @@ class SourceConfig:
     feature_weights : text or null
         A coordinate of the channels by which samples are multiplied, or `sqrt_cos(LATITUDE)`
         of one in degrees.
+    dipoles : true | false
+        Add the non-analytic term where phonopy's files have Born charges.
+    direction : list of three float, or null
+        From which direction Gamma is reached, in units of the reciprocal lattice, for phonons
+        with dipoles; null: their term is left out at Gamma.
     """
 
     path: str = MISSING
@@ -154,6 +159,8 @@ class SourceConfig:
     nan: Nan = Nan.flag
     correlation: bool = False
     feature_weights: str | None = None
+    dipoles: bool = True
+    direction: list[float] | None = None
 
     def __post_init__(self) -> None:
         kinds.check_kind(self)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from pipeline.config import SourceConfig
 
 STORED = ("variable", "isel", "sel", "mask", "missing", "storage_options")
-WAVES = ("mesh", "shift", "time_reversal", "kpath", "points", "lattice")
+POINTS = ("mesh", "shift", "time_reversal", "kpath", "points")
+WAVES = (*POINTS, "lattice")
 WINDOWS = (
     *("sample_dim", "channel_dim", "window", "step", "demean", "ddof", "nan"),
     *("correlation", "feature_weights"),
@@ -23,6 +24,7 @@ KEYS = {
     "zarr": (*STORED, "matrix_dims"),
     "wannier90": WAVES,
     "function": (*WAVES, "function", "parameters"),
+    "phonopy": (*POINTS, "dipoles", "direction"),
     "tensors": (*STORED, "packing"),
     "covariance": ("variable", "isel", "sel", "missing", "storage_options", *WINDOWS),
 }
@@ -71,6 +73,10 @@ def check_points(config: SourceConfig) -> None:
         raise refuse(
             f"source.{key}", "source.mesh, too", "a mesh or a path", "leave one of the two out"
         )
+    if config.direction is not None and not (len(config.direction) == 3 and any(config.direction)):
+        expected = "three numbers that are not all 0, in units of the reciprocal lattice"
+        remedy = "for example 'source.direction=[1,0,0]'"
+        raise refuse("source.direction", repr(list(config.direction)), expected, remedy)
     if config.lattice is not None:
         check_lattice(config.lattice)
 

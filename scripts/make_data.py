@@ -1,11 +1,12 @@
 """Write the example inputs ``data/silicon.zarr``, ``data/gaas.zarr``, ``data/wannier90``,
-``data/phantom.zarr`` and ``data/signals.zarr``.
+``data/springs``, ``data/phantom.zarr`` and ``data/signals.zarr``.
 
 Each store holds nearest-neighbour sp3s* tight-binding Hamiltonians H(k), 10 x 10, complex128, eV:
 ``H_mesh`` on a 12 x 12 x 12 Gamma-centred mesh and ``H_path`` along L-Gamma-X. The model and its
 parameters are those of P. Vogl, H. P. Hjalmarson, J. D. Dow, J. Phys. Chem. Solids 44, 365 (1983).
 ``data/wannier90/silicon_hr.dat`` holds silicon's elements by lattice vector, as Wannier90 writes
-them; all of them have six decimals or fewer. ``data/phantom.zarr`` holds diffusion tensors of a
+them; all of them have six decimals or fewer. ``data/springs`` holds a face-centred cubic
+crystal of springs in phonopy's format, ``data/phantom.zarr`` diffusion tensors of a
 ring of fibres, made by +, -, * and / alone, ``data/signals.zarr`` a signal in noise.
 
 Run ``python scripts/make_data.py [FOLDER]``; FOLDER is ``data`` beside ``scripts`` by default.
@@ -68,6 +69,31 @@ G 0.000 0.000 0.000  X 0.500 0.000 0.500
 X 0.500 0.000 0.500  U 0.625 0.250 0.625
 K 0.375 0.375 0.750  G 0.000 0.000 0.000
 end kpoint_path
+"""
+
+SPRINGS = """\
+# A crystal of springs: what phonopy needs beside FORCE_CONSTANTS.
+physical_unit:
+  atomic_mass: "AMU"
+  length: "angstrom"
+  force_constants: "eV/angstrom^2"
+primitive_matrix:
+- [ 1, 0, 0 ]
+- [ 0, 1, 0 ]
+- [ 0, 0, 1 ]
+supercell_matrix:
+- [ 3, 0, 0 ]
+- [ 0, 3, 0 ]
+- [ 0, 0, 3 ]
+unit_cell:
+  lattice:
+  - [ 0.00, 2.63, 2.63 ]
+  - [ 2.63, 0.00, 2.63 ]
+  - [ 2.63, 2.63, 0.00 ]
+  points:
+  - symbol: Ar
+    coordinates: [ 0.0, 0.0, 0.0 ]
+    mass: 39.948
 """
 
 
@@ -248,6 +274,29 @@ def write_wannier90(folder: Path) -> None:
     (folder / "silicon.win").write_text(WIN, encoding="utf-8")
 
 
+def write_springs(folder: Path) -> None:
+    """Write a crystal whose atoms are joined to their 12 neighbours by springs: argon, about.
+
+    Its supercell holds 3 x 3 x 3 primitive cells, the first axis fastest, as phonopy orders them.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    spring, count = 0.07, 3  # eV/angstrom^2
+    cells = [(i, j, k) for k in range(count) for j in range(count) for i in range(count)]
+    constants = np.zeros((len(cells), 3, 3))
+    for cell in [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, -1, 0), (0, 1, -1), (-1, 0, 1)]:
+        way = np.array(cell) @ (1 - np.eye(3))  # in units of a / 2, of length sqrt(2)
+        block = spring * np.outer(way, way) / 2
+        constants[0] += 2 * block
+        for sign in (1, -1):
+            constants[cells.index(tuple(sign * c % count for c in cell))] -= block
+    lines = [f"{1:4d} {len(cells):4d}"]
+    for number, block in enumerate(constants):
+        lines.append(f"{1:d} {number + 1:d}")
+        lines += ["".join(f"{x + 0.0:22.15f}" for x in row) for row in block]
+    (folder / "FORCE_CONSTANTS").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "phonopy.yaml").write_text(SPRINGS, encoding="utf-8")
+
+
 def build_phantom() -> xr.Dataset:
     """Diffusion tensors of a ring of fibres in water, six elements a voxel in MRtrix's order.
 
@@ -314,6 +363,8 @@ def main() -> None:
         print(folder / f"{name}.zarr")
     write_wannier90(folder / "wannier90")
     print(folder / "wannier90")
+    write_springs(folder / "springs")
+    print(folder / "springs")
     for name, dataset in (("phantom", build_phantom()), ("signals", build_signals())):
         write_plain(dataset, folder / f"{name}.zarr")
         print(folder / f"{name}.zarr")

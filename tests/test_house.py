@@ -26,6 +26,7 @@ ALLOWED = {
     "icechunk": ("pipeline/places/snapshot.py",),
     "fsspec": ("pipeline/places/filesystem.py",),
     "nibabel": ("pipeline/sources/nifti.py",),
+    "phonopy": ("pipeline/sources/crystal.py",),
     "zarr": (
         "pipeline/places/",
         "pipeline/sources/",

@@ -42,4 +42,8 @@ def open_source(config: SourceConfig) -> Any:
         from pipeline.sources.covariance import Covariances
 
         return Covariances(config)
+    if config.kind == Kind.phonopy:
+        from pipeline.sources.phonopy import open_phonopy
+
+        return open_phonopy(config)
     return Source(config)
