@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.sources.crystal import Crystal
-from pipeline.sources.lattice_sum import PANEL, turn_phases
+from pipeline.sources.lattice_sum import turn_phases
+from pipeline.sources.panels import multiply
+from pipeline.sources.points import to_cartesian
 
 Floats = NDArray[np.float64]
 AT_GAMMA = 1e-5
@@ -59,11 +61,12 @@ class Dipoles:
         """Sum at the points of a tile, in units of the reciprocal lattice."""
         home = self._find_home(q)
         g = self.g - home[:, None, :]
-        k = (q[:, None, :] + g) @ self.reciprocal
+        k = to_cartesian(q[:, None, :] + g, self.reciprocal)
         k, weights = self._weigh(k)
         phases = turn_phases(g.reshape(-1, 3), self.positions).reshape(*g.shape[:2], -1)
-        waves = (k @ self.charges.T) * np.sqrt(weights)[..., None] * phases
-        return self.factor * (sum_pairs(waves) - self.drift)
+        waves = to_cartesian(k, self.charges.T) * np.sqrt(weights)[..., None] * phases
+        pairs = multiply(waves.swapaxes(1, 2), waves.conj())
+        return np.asarray(self.factor * (pairs - self.drift))
 
     def _find_home(self, q: Floats) -> Floats:
         """The reciprocal lattice vectors nearest to points, around which the sum is taken.
@@ -73,13 +76,15 @@ class Dipoles:
         near = np.rint(q)
         steps = np.array(list(product((-1, 0, 1), repeat=3)), np.float64)
         rest = (q - near)[:, None, :] - steps
-        nearest = np.linalg.norm(rest @ self.reciprocal, axis=-1).round(9).argmin(axis=1)
+        nearest = (
+            np.linalg.norm(to_cartesian(rest, self.reciprocal), axis=-1).round(9).argmin(axis=1)
+        )
         return np.asarray(near + steps[nearest])
 
     def _weigh(self, k: Floats) -> tuple[Floats, Floats]:
         """The vectors K and exp(-K eps K / 4 width^2) / K eps K; at Gamma only the direction's."""
         gamma = np.linalg.norm(k, axis=-1) < AT_GAMMA
-        stretched = ((k @ self.dielectric) * k).sum(axis=-1)
+        stretched = (to_cartesian(k, self.dielectric) * k).sum(axis=-1)
         safe = np.where(gamma, 1.0, stretched)
         weights = np.where(gamma, 0.0, np.exp(-safe / (4 * self.width**2)) / safe)
         if self.direction is None or not gamma.any():
@@ -87,18 +92,6 @@ class Dipoles:
         along = self.direction @ self.reciprocal
         weights = np.where(gamma, 1 / (along @ self.dielectric @ along), weights)
         return np.where(gamma[..., None], along, k), weights
-
-
-def sum_pairs(waves: NDArray[np.complex128]) -> NDArray[np.complex128]:
-    """Sum w_ga conj(w_gb) over g, for each point, panel by panel."""
-    count, many, n = waves.shape
-    total = np.zeros((count, n, n), np.complex128)
-    for row, column in product(range(0, n, PANEL), repeat=2):
-        part = total[:, row : row + PANEL, column : column + PANEL]
-        for g in range(0, many, PANEL):
-            left = waves[:, g : g + PANEL, row : row + PANEL].swapaxes(1, 2)
-            part += left @ waves[:, g : g + PANEL, column : column + PANEL].conj()
-    return total
 
 
 def make_dipoles(crystal: Crystal, direction: Floats | None) -> Dipoles | None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-PANEL = 64
-"""Rows and columns that one matrix product takes. With 64 points these are 2**18 multiplications,
-up to which OpenBLAS stays in one thread (interface/gemm.c), so that the number of its threads does
-not change the order of the sums."""
+from pipeline.sources.panels import add_product
 
+Floats = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
 
@@ -27,37 +27,54 @@ class LatticeSum:
         Their matrices.
     """
 
-    cells: NDArray[np.float64]
+    cells: Floats
     terms: Complex
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"cells": self.cells, "terms": self.terms}
 
     @property
     def n(self) -> int:
         """Size of a matrix."""
         return int(self.terms.shape[-1])
 
-    def __call__(self, k: NDArray[np.float64]) -> Complex:
-        """Sum at the points of a tile, in units of the reciprocal lattice."""
-        phases = turn_phases(k, self.cells)
+    @cached_property
+    def _parts(self) -> tuple[Floats, Floats | None]:
+        """Real and imaginary parts, a row for each lattice vector; None where there are none."""
         table = self.terms.reshape(len(self.cells), -1)
-        out = np.zeros((len(k), table.shape[1]), np.complex128)
-        for column in range(0, table.shape[1], PANEL):
-            part = out[:, column : column + PANEL]
-            for row in range(0, len(table), PANEL):
-                rows = slice(row, row + PANEL)
-                part += phases[:, rows] @ table[rows, column : column + PANEL]
-        return out.reshape(len(k), self.n, self.n)
+        imag = np.ascontiguousarray(table.imag)
+        return np.ascontiguousarray(table.real), imag if imag.any() else None
+
+    def __call__(self, k: Floats) -> Complex:
+        """Sum at the points of a tile, in units of the reciprocal lattice."""
+        cosines, sines = turn(k, self.cells)
+        real, imag = self._parts
+        whole = np.empty((len(k), self.n**2), np.complex128)
+        parts = np.zeros((2, *whole.shape))
+        add_product(parts[0], cosines, real)
+        add_product(parts[1], sines, real)
+        if imag is not None:
+            add_product(parts[0], sines, imag, -1)
+            add_product(parts[1], cosines, imag)
+        whole.real, whole.imag = parts
+        return whole.reshape(len(k), self.n, self.n)
 
 
-def turn_phases(k: NDArray[np.float64], vectors: NDArray[np.float64]) -> Complex:
-    """Compute exp(2 pi i k.v) for points (count, axes) and vectors (many, axes).
+def turn(k: Floats, vectors: Floats) -> tuple[Floats, Floats]:
+    """Cosine and sine of 2 pi k.v for points (count, axes) and vectors (many, axes).
 
-    Whole turns are taken away before the sine, where they would cost digits.
+    Whole turns are taken away before, where they would cost digits.
     """
     turns = k[:, :1] * vectors[:, 0]
     for axis in range(1, k.shape[1]):
         turns += k[:, axis : axis + 1] * vectors[:, axis]
     turns -= np.rint(turns)
     turns *= 2 * np.pi
-    phases = np.empty(turns.shape, np.complex128)
-    phases.real, phases.imag = np.cos(turns), np.sin(turns)
+    return np.cos(turns), np.sin(turns)
+
+
+def turn_phases(k: Floats, vectors: Floats) -> Complex:
+    """Compute exp(2 pi i k.v), as `turn` does."""
+    phases = np.empty((len(k), len(vectors)), np.complex128)
+    phases.real, phases.imag = turn(k, vectors)
     return phases

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-PANEL = 64
-"""Samples, and channels on each side, of one matrix product: 2**18 multiplications, up to which
-OpenBLAS stays in one thread, so that the number of its threads does not change the sums."""
+from pipeline.sources.panels import multiply
 
 
 @dataclass(frozen=True)
@@ -72,18 +70,8 @@ class Moments:
 
 
 def sum_products(x: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
-    """Sum x_ti conj(y_tj) over t, panel by panel."""
-    left, right = x.shape[1], y.shape[1]
-    total = np.zeros((left, right), np.result_type(x, y))
-    other = y.conj()
-    for i in range(0, left, PANEL):
-        for j in range(0, right, PANEL):
-            part = total[i : i + PANEL, j : j + PANEL]
-            for t in range(0, len(x), PANEL):
-                # copies: what is a view of one array goes to another routine of BLAS (syrk)
-                a = x[t : t + PANEL, i : i + PANEL].T.copy()
-                part += a @ other[t : t + PANEL, j : j + PANEL].copy()
-    return total
+    """Sum x_ti conj(y_tj) over t."""
+    return multiply(x.T, y.conj())
 
 
 def sum_pairwise(

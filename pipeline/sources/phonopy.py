@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.errors import Misuse
 from pipeline.sources.computed import Computed
-from pipeline.sources.corners import read_corners
+from pipeline.sources.corners import Section, read_corners
 from pipeline.sources.crystal import Crystal, find_files, read_crystal
 from pipeline.sources.dynamical import make_dynamical
 from pipeline.sources.points import Points, lay_mesh, lay_path
@@ -31,7 +31,7 @@ def open_phonopy(config: SourceConfig) -> Computed:
     Misuse
         When files are missing or phonopy cannot read them, or no points are asked for.
     """
-    files = find_files(config.path)
+    files, sections = find_files(config.path), check_points(config)
     crystal = read_crystal(files, dipoles=config.dipoles)
     direction = None if config.direction is None else np.array(config.direction, np.float64)
     if direction is not None and crystal.dipoles is None:
@@ -40,7 +40,7 @@ def open_phonopy(config: SourceConfig) -> Computed:
             f"{files.yaml}, or source.dipoles=false), and without them all directions give one "
             f"limit at Gamma; leave it out"
         )
-    points = lay_points(config, crystal)
+    points = lay_points(config, sections, crystal)
     points.coords.attrs["frequency_factor_THz"] = crystal.factor
     points.coords.attrs["dipoles"] = "yes" if crystal.dipoles else "no"
     log.info("force constants by phonopy from %s", files.constants or files.sets or files.yaml)
@@ -67,15 +67,21 @@ def open_phonopy(config: SourceConfig) -> Computed:
     )
 
 
-def lay_points(config: SourceConfig, crystal: Crystal) -> Points:
-    """Lay the mesh or the path that the config asks for."""
+def check_points(config: SourceConfig) -> list[Section]:
+    """Check what can be checked before phonopy is asked, which takes its time."""
     if config.mesh is not None:
         if len(config.mesh) != 3:
             raise Misuse(f"source.mesh={config.mesh}: expected three counts, as in [12,12,12]")
+        return []
+    if config.kpath is None:
+        raise Misuse("source: set 'source.mesh=[12,12,12]' or source.kpath, the wave vectors")
+    return read_corners(config.kpath, 3)
+
+
+def lay_points(config: SourceConfig, sections: list[Section], crystal: Crystal) -> Points:
+    """Lay the mesh or the path that the config asks for."""
+    if config.mesh is not None:
         return lay_mesh(
             config.mesh, config.shift, crystal.lattice, letter="q", reversal=config.time_reversal
         )
-    if config.kpath is None:
-        raise Misuse("source: set 'source.mesh=[12,12,12]' or source.kpath, the wave vectors")
-    sections = read_corners(config.kpath, 3)
     return lay_path(sections, config.points or COUNT, crystal.lattice, letter="q")
