@@ -35,6 +35,10 @@ class Computed:
         The matrices' attributes, such as their units.
     origin : dict
         What makes the formula this formula, JSON-able; without where it lies.
+    held : int
+        Bytes that the formula holds in every worker.
+    rows : sequence of str, optional
+        Labels of the rows.
     """
 
     def __init__(
@@ -48,6 +52,7 @@ class Computed:
         row_dim: str,
         attrs: dict[str, Any],
         origin: dict[str, Any],
+        held: int = 0,
         rows: Sequence[str] | None = None,
     ) -> None:
         self._points, self._build, self._origin = points, build, origin
@@ -59,7 +64,7 @@ class Computed:
             self.coords = self.coords.assign_coords({row_dim: np.array(rows, dtype=object)})
         piece = cut_piece(self.shape, n * n * dtype.itemsize)
         self.chunks = tuple(map(divide, self.shape, piece))
-        self.chunk_bytes = prod(piece) * n * n * dtype.itemsize
+        self.chunk_bytes = prod(piece) * n * n * dtype.itemsize + held
 
     def todo(self, block: Block) -> None:
         """Which matrices of a block to solve: all."""

@@ -38,6 +38,14 @@ class Dynamical:
     positions: Floats
     dipoles: Dipoles | None
 
+    @property
+    def held(self) -> int:
+        """Bytes that it holds, and a tile of waves of the dipoles' sum."""
+        waves = (
+            0 if self.dipoles is None else 64 * 96 * self.dipoles.g.shape[0] * self.lattice_sum.n
+        )
+        return self.lattice_sum.held + waves
+
     def __call__(self, q: Floats) -> NDArray[np.complex128]:
         """Sum at the points of a tile, in units of the reciprocal lattice."""
         d = self.lattice_sum(q)

@@ -38,6 +38,11 @@ class LatticeSum:
         """Size of a matrix."""
         return int(self.terms.shape[-1])
 
+    @property
+    def held(self) -> int:
+        """Bytes that it holds: the terms, their parts, and a tile of phases."""
+        return 2 * int(self.terms.nbytes) + 64 * len(self.cells) * 32
+
     @cached_property
     def _parts(self) -> tuple[Floats, Floats | None]:
         """Real and imaginary parts, a row for each lattice vector; None where there are none."""

@@ -44,9 +44,10 @@ def open_phonopy(config: SourceConfig) -> Computed:
     points.coords.attrs["frequency_factor_THz"] = crystal.factor
     points.coords.attrs["dipoles"] = "yes" if crystal.dipoles else "no"
     log.info("force constants by phonopy from %s", files.constants or files.sets or files.yaml)
+    dynamical = make_dynamical(crystal, direction)
     return Computed(
         points,
-        make_dynamical(crystal, direction),
+        dynamical,
         n=3 * len(crystal.masses),
         dtype=np.dtype(np.complex128),
         name="dynamical_matrix",
@@ -63,6 +64,7 @@ def open_phonopy(config: SourceConfig) -> Computed:
             "dipoles": crystal.dipoles is not None,
             "direction": None if direction is None else direction.tolist(),
         },
+        held=dynamical.held,
         rows=[f"{s}{i + 1} {x}" for i, s in enumerate(crystal.symbols) for x in "xyz"],
     )
 

@@ -65,9 +65,10 @@ def open_wannier90(config: SourceConfig) -> Computed:
         check_reality(hoppings)
     points = lay_points(config, lattice, stated)
     points.coords.attrs["seed"] = files.seed
+    total = LatticeSum(hoppings.cells.astype(np.float64), hoppings.terms)
     return Computed(
         points,
-        LatticeSum(hoppings.cells.astype(np.float64), hoppings.terms),
+        total,
         n=hoppings.terms.shape[-1],
         dtype=np.dtype(np.complex128),
         name=files.seed,
@@ -78,6 +79,7 @@ def open_wannier90(config: SourceConfig) -> Computed:
             "convention": "H_mn(k) = sum_R exp(2 pi i k.R) H_mn(R)",
         },
         origin={"format": "wannier90", "content": digest(hoppings, lattice)},
+        held=total.held,
     )
 
 

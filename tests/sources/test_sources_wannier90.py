@@ -151,6 +151,24 @@ def test_time_reversal_halves_the_mesh(
     )
 
 
+def test_density_of_states_from_half_the_mesh(tmp_path: Path) -> None:
+    """Silicon: the gap of the shipped stack, 1.2 eV, and the same density with weights."""
+    found = []
+    for name, keys in (("whole", {}), ("half", {"time_reversal": True})):
+        tree = pipeline.run(
+            ["source=wannier90", "spectrum=dos", "cluster=serial"],
+            source={"path": str(SILICON), "mesh": [12, 12, 12], **keys},
+            spectrum={"electrons": 8.0, "width": 0.1},
+            sink={"path": str(tmp_path / f"{name}.zarr")},
+        )
+        found.append(tree.spectrum)
+        assert float(tree.spectrum.gap) == pytest.approx(1.2, abs=5e-5)
+        assert tree.spectrum.attrs["total_weight"] == 1728
+    whole, half = found
+    np.testing.assert_allclose(half.energy, whole.energy, atol=1e-13)
+    np.testing.assert_allclose(half.dos, whole.dos, atol=1e-9)
+
+
 def test_bits_depend_on_the_point_alone(shared: Path) -> None:
     folder = shared / "data" / "A_wannier" / "silicon_tbmodels"
     check_bits(open_wannier(folder, mesh=[5, 7, 9]))
