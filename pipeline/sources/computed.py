@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.plan import Block
 from pipeline.sources.points import Points
-from pipeline.sources.tiles import Build, fill_tiles
+from pipeline.sources.tiles import Build, choose_tile, fill_tiles
 
 PIECE = 2**20
 """Bytes of matrices that the plan does not cut further."""
@@ -27,7 +27,7 @@ class Computed:
     ----------
     points : Points
     build : callable
-        From `TILE` points to as many matrices; picklable.
+        From a tile of points to as many matrices; picklable.
     n, dtype
         Size and element type of a matrix.
     name, row_dim : str
@@ -64,7 +64,7 @@ class Computed:
             self.coords = self.coords.assign_coords({row_dim: np.array(rows, dtype=object)})
         piece = cut_piece(self.shape, n * n * dtype.itemsize)
         self.chunks = tuple(map(divide, self.shape, piece))
-        self.chunk_bytes = prod(piece) * n * n * dtype.itemsize + held
+        self.chunk_bytes = (prod(piece) + choose_tile(n)) * n * n * dtype.itemsize + held
 
     def todo(self, block: Block) -> None:
         """Which matrices of a block to solve: all."""

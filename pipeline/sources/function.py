@@ -22,13 +22,14 @@ from pipeline.errors import Misuse
 from pipeline.sources.computed import Computed
 from pipeline.sources.corners import read_corners
 from pipeline.sources.points import Points, lay_mesh, lay_path
-from pipeline.sources.tiles import TILE
 
 if TYPE_CHECKING:
     from pipeline.config import SourceConfig
 
 COUNT = 100
 """Points on the first section of a path, unless `source.points` says."""
+TRIED = 8
+"""Points with which the function is tried."""
 ALIKE = 1e-8
 """Relative difference up to which a matrix counts as independent of the points beside it."""
 
@@ -74,7 +75,7 @@ class Formula:
 def open_function(config: SourceConfig) -> Computed:
     """Open the stack that `source.function` computes on `source.mesh` or `source.kpath`.
 
-    The function is called with `TILE` points at a time, here once as a trial.
+    The function is called with a tile of points at a time, here with a few as a trial.
 
     Raises
     ------
@@ -189,12 +190,12 @@ def describe(formula: Formula) -> str:
 
 
 def try_function(formula: Formula, points: Points) -> NDArray[Any]:
-    """Call the function with a tile of points, and look at what comes back."""
+    """Call the function with a few points, and look at what comes back."""
     from pipeline.plan import Block
 
-    stop = tuple(min(size, TILE) for size in points.shape)
+    stop = tuple(min(size, TRIED) for size in points.shape)
     _, k = points.take(Block(0, (0,) * len(stop), stop))
-    k = np.resize(k[:TILE], (TILE, k.shape[1]))
+    k = np.resize(k[-TRIED:], (TRIED, k.shape[1]))
     where = f"source.function={formula.module}:{formula.name}"
     try:
         values, turned = formula(k.copy()), formula(k[::-1].copy())[::-1]
@@ -203,10 +204,10 @@ def try_function(formula: Formula, points: Points) -> NDArray[Any]:
             f"{where} fails when it is called with k of shape {k.shape}"
             f"{describe_parameters(formula)}: {type(error).__name__}: {error}"
         ) from error
-    if values.ndim != 3 or len(values) != TILE or values.shape[1] != values.shape[2]:
+    if values.ndim != 3 or len(values) != TRIED or values.shape[1] != values.shape[2]:
         raise Misuse(
             f"{where} returns shape {values.shape} for k of shape {k.shape}; expected "
-            f"({TILE}, n, n): one matrix for each point"
+            f"({TRIED}, n, n): one matrix for each point"
         )
     if values.dtype.kind not in "iufc":
         raise Misuse(f"{where} returns elements of type {values.dtype}; expected numbers")

@@ -15,10 +15,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 TILE = 64
-"""Points evaluated together."""
+"""Points evaluated together, unless matrices are large."""
+TILE_BYTES = 2**26
+"""Bytes that a tile of complex matrices takes at most."""
 
 Build = Callable[[NDArray[np.float64]], NDArray[Any]]
-"""From TILE points to as many matrices."""
+"""From a tile of points to as many matrices."""
+
+
+def choose_tile(n: int) -> int:
+    """Choose how many points are evaluated together, by the size of a matrix alone.
+
+    The rule: `TILE`, halved until the tile fits into `TILE_BYTES` (64 up to n = 256), at least 1.
+    """
+    size = TILE
+    while size > 1 and 16 * size * n * n > TILE_BYTES:
+        size //= 2
+    return size
 
 
 def fill_tiles(
@@ -37,9 +50,10 @@ def fill_tiles(
     """
     if not len(numbers):
         return
-    places = numbers % TILE
+    size = choose_tile(out.shape[-1])
+    places = numbers % size
     for chosen in deal(places):
-        tile = np.repeat(points[chosen[:1]], TILE, axis=0)  # a gap repeats a point that is valid
+        tile = np.repeat(points[chosen[:1]], size, axis=0)  # a gap repeats a point that is valid
         tile[places[chosen]] = points[chosen]
         out[chosen] = build(tile)[places[chosen]]
 
