@@ -12,6 +12,7 @@ from pipeline.errors import Misuse
 from pipeline.sources.crystal import Crystal
 from pipeline.sources.dipoles import Dipoles, make_dipoles
 from pipeline.sources.lattice_sum import LatticeSum, turn_phases
+from pipeline.sources.tiles import choose_tile
 
 Floats = NDArray[np.float64]
 TIE = 1e-5
@@ -41,10 +42,10 @@ class Dynamical:
     @property
     def held(self) -> int:
         """Bytes that it holds, and a tile of waves of the dipoles' sum."""
-        waves = (
-            0 if self.dipoles is None else 64 * 96 * self.dipoles.g.shape[0] * self.lattice_sum.n
-        )
-        return self.lattice_sum.held + waves
+        if self.dipoles is None:
+            return self.lattice_sum.held
+        n = self.lattice_sum.n
+        return self.lattice_sum.held + 96 * choose_tile(n) * len(self.dipoles.g) * n
 
     def __call__(self, q: Floats) -> NDArray[np.complex128]:
         """Sum at the points of a tile, in units of the reciprocal lattice."""

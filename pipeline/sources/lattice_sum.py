@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.sources.panels import add_product
+from pipeline.sources.tiles import choose_tile
 
 Floats = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -40,29 +41,55 @@ class LatticeSum:
 
     @property
     def held(self) -> int:
-        """Bytes that it holds: the terms, their parts, and a tile of phases."""
-        return 2 * int(self.terms.nbytes) + 64 * len(self.cells) * 32
+        """Bytes that it holds: the terms, their halves, and a tile of sines and cosines."""
+        return 2 * int(self.terms.nbytes) + choose_tile(self.n) * len(self.cells) * 32
 
     @cached_property
-    def _parts(self) -> tuple[Floats, Floats | None]:
-        """Real and imaginary parts, a row for each lattice vector; None where there are none."""
-        table = self.terms.reshape(len(self.cells), -1)
-        imag = np.ascontiguousarray(table.imag)
-        return np.ascontiguousarray(table.real), imag if imag.any() else None
+    def _halves(self) -> tuple[Floats, dict[str, Floats | None]]:
+        """One of R and -R, and real and imaginary parts of H(R) + H(-R) and H(R) - H(-R).
+
+        Sine and cosine of both are alike, up to a sign. Parts that are all 0 are None.
+        """
+        cells = [tuple(cell) for cell in self.cells.tolist()]
+        index = {cell: i for i, cell in enumerate(cells)}
+        kept = [
+            i for i, cell in enumerate(cells) if cell >= mirror(cell) or mirror(cell) not in index
+        ]
+        even = self.terms[kept].reshape(len(kept), -1)
+        odd = even.copy()
+        for row, i in enumerate(kept):
+            other = index.get(mirror(cells[i]))
+            if other is not None and other != i:
+                even[row] += self.terms[other].ravel()
+                odd[row] -= self.terms[other].ravel()
+            elif other == i:
+                odd[row] = 0
+        parts = {"even": even.real, "i even": even.imag, "odd": odd.real, "i odd": odd.imag}
+        found = {k: np.ascontiguousarray(v) if v.any() else None for k, v in parts.items()}
+        return self.cells[kept], found
 
     def __call__(self, k: Floats) -> Complex:
         """Sum at the points of a tile, in units of the reciprocal lattice."""
-        cosines, sines = turn(k, self.cells)
-        real, imag = self._parts
-        whole = np.empty((len(k), self.n**2), np.complex128)
-        parts = np.zeros((2, *whole.shape))
-        add_product(parts[0], cosines, real)
-        add_product(parts[1], sines, real)
-        if imag is not None:
-            add_product(parts[0], sines, imag, -1)
-            add_product(parts[1], cosines, imag)
-        whole.real, whole.imag = parts
+        cells, parts = self._halves
+        cosines, sines = turn(k, cells)
+        sums = np.zeros((2, len(k), self.n**2))
+        for at, factors, name, sign in (
+            (0, cosines, "even", 1),
+            (0, sines, "i odd", -1),
+            (1, cosines, "i even", 1),
+            (1, sines, "odd", 1),
+        ):
+            table = parts[name]
+            if table is not None:
+                add_product(sums[at], factors, table, sign)
+        whole = np.empty(sums.shape[1:], np.complex128)
+        whole.real, whole.imag = sums
         return whole.reshape(len(k), self.n, self.n)
+
+
+def mirror(cell: tuple[float, ...]) -> tuple[float, ...]:
+    """The opposite lattice vector; without -0."""
+    return tuple(0.0 - c for c in cell)
 
 
 def turn(k: Floats, vectors: Floats) -> tuple[Floats, Floats]:

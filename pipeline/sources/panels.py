@@ -13,14 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+MOST = 2**18
+"""Multiplications of one product."""
 PANEL = 64
-"""Rows, columns and terms of one product: 2**18 multiplications."""
+"""Columns and terms of one product, and rows at least."""
 
 
 def add_product(total: NDArray[Any], a: NDArray[Any], b: NDArray[Any], sign: int = 1) -> None:
     """Add `a @ b`, times the sign, to `total`; real arrays (…, m, k) and (…, k, n)."""
-    for row, column in product(range(0, a.shape[-2], PANEL), range(0, b.shape[-1], PANEL)):
-        rows, columns = slice(row, row + PANEL), slice(column, column + PANEL)
+    height = MOST // (min(a.shape[-1], PANEL) * min(b.shape[-1], PANEL))
+    for row, column in product(range(0, a.shape[-2], height), range(0, b.shape[-1], PANEL)):
+        rows, columns = slice(row, row + height), slice(column, column + PANEL)
         part = total[..., rows, columns]
         for term in range(0, a.shape[-1], PANEL):
             terms = slice(term, term + PANEL)

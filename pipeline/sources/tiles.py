@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-TILE = 64
-"""Points evaluated together, unless matrices are large."""
-TILE_BYTES = 2**26
-"""Bytes that a tile of complex matrices takes at most."""
+TILE = 512
+"""Points evaluated together, if their matrices are small."""
+NEAR_BYTES, MOST_BYTES = 2**20, 2**26
+"""Bytes of complex matrices that stay near the core, and that a tile takes at most."""
 
 Build = Callable[[NDArray[np.float64]], NDArray[Any]]
 """From a tile of points to as many matrices."""
@@ -26,10 +26,11 @@ Build = Callable[[NDArray[np.float64]], NDArray[Any]]
 def choose_tile(n: int) -> int:
     """Choose how many points are evaluated together, by the size of a matrix alone.
 
-    The rule: `TILE`, halved until the tile fits into `TILE_BYTES` (64 up to n = 256), at least 1.
+    The rule: `TILE`, halved down to 64 while they take more than `NEAR_BYTES` (512 up to n = 11,
+    64 from n = 23 on), and further while they take more than `MOST_BYTES` (from n = 257 on).
     """
     size = TILE
-    while size > 1 and 16 * size * n * n > TILE_BYTES:
+    while size > 1 and 16 * size * n * n > (NEAR_BYTES if size > 64 else MOST_BYTES):
         size //= 2
     return size
 

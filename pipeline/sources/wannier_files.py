@@ -66,6 +66,8 @@ def read_hoppings(path: Path) -> Hoppings:
     except (ValueError, IndexError) as error:
         raise refuse_file(path, f"its head is not as expected ({error})") from error
     cells, terms = (read_tb if tight else read_hr)(body, n, count, path)
+    if len(np.unique(cells, axis=0)) < count:
+        raise refuse_file(path, "a lattice vector comes twice")
     return Hoppings(cells, terms / degeneracy[:, None, None], lattice)
 
 

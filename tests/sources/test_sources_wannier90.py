@@ -198,6 +198,20 @@ def test_paths(tmp_path: Path) -> None:
     np.testing.assert_array_equal(stated.lattice, np.eye(3) * BOHR)
 
 
+def test_the_sum_over_lattice_vectors() -> None:
+    """Against the plain sum: vectors with and without their opposites, any matrices."""
+    rng = np.random.default_rng(0)
+    for count, n, axes in ((1, 1, 1), (7, 3, 2), (90, 9, 3)):
+        cells = np.unique(rng.integers(-2, 3, (count, axes)), axis=0).astype(float)
+        terms = rng.standard_normal((2, len(cells), n, n))
+        complex_terms = terms[0] + 1j * terms[1]
+        k = rng.standard_normal((100, axes))
+        plain = np.einsum("kr,rmn->kmn", np.exp(2j * np.pi * k @ cells.T), complex_terms)
+        values = np.empty_like(plain)
+        fill_tiles(np.arange(100), k, LatticeSum(cells, complex_terms), values)
+        np.testing.assert_allclose(values, plain, atol=1e-13)
+
+
 def test_where_files_are_found(tmp_path: Path) -> None:
     shutil.copy(SILICON, tmp_path / "a_hr.dat")
     (tmp_path / "b_hr.dat.gz").write_bytes(gzip.compress(SILICON.read_bytes()))
