@@ -163,6 +163,7 @@ class SourceConfig:
     direction: list[float] | None = None
 
     def __post_init__(self) -> None:
+        self.kind = Kind(self.kind)  # text, where it comes from Python
         kinds.check_kind(self)
         kinds.check_points(self)
         checks.check_text("source.path", self.path)
