@@ -9,7 +9,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import Misuse
+from pipeline.errors import Misuse, ReadError
 from pipeline.sources.computed import Computed
 from pipeline.sources.corners import read_corners
 from pipeline.sources.points import Points, lay_mesh, lay_path
@@ -46,15 +46,16 @@ class Formula:
         Where the module lies.
     parameters : dict
         Further arguments.
-    dtype : numpy.dtype or None
-        Of the matrices; None: as the function returns them.
+    n, dtype : int, numpy.dtype
+        Of the matrices; None on trial: as the function returns them.
     """
 
     module: str
     name: str
     file: str
     parameters: dict[str, Any]
-    dtype: np.dtype[Any] | None = field(default=None)
+    n: int | None = None
+    dtype: np.dtype[Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k != "function"}
@@ -67,9 +68,20 @@ class Formula:
             raise Misuse(f"source.function: there is no function {self.name!r} in {self.file}")
         return found  # type: ignore[no-any-return]  # it is callable, and no more is known
 
+    def call(self, k: NDArray[np.float64]) -> NDArray[Any]:
+        """Call the function as it is."""
+        return np.asarray(self.function(k, **self.parameters))
+
     def __call__(self, k: NDArray[np.float64]) -> NDArray[Any]:
-        values = np.asarray(self.function(k, **self.parameters))
-        return values if self.dtype is None else values.astype(self.dtype, copy=False)
+        """Call it on a tile; what goes wrong is an error of the input, which costs a block."""
+        where = f"source.function={self.module}:{self.name} on {len(k)} points from {k[0].tolist()}"
+        try:
+            values = self.call(k)
+        except Exception as error:  # it may raise what it likes
+            raise ReadError(f"{where}: {type(error).__name__}: {error}") from error
+        if values.shape != (len(k), self.n, self.n):
+            raise ReadError(f"{where}: it returns shape {values.shape}, and n = {self.n} before")
+        return values.astype(self.dtype, copy=False)
 
 
 def open_function(config: SourceConfig) -> Computed:
@@ -90,7 +102,7 @@ def open_function(config: SourceConfig) -> Computed:
     dtype = choose_dtype(trial.dtype)
     return Computed(
         points,
-        Formula(module, name, config.path, formula.parameters, dtype),
+        replace(formula, n=trial.shape[-1], dtype=dtype),
         n=trial.shape[-1],
         dtype=dtype,
         name=name,
@@ -198,7 +210,7 @@ def try_function(formula: Formula, points: Points) -> NDArray[Any]:
     k = np.resize(k[-TRIED:], (TRIED, k.shape[1]))
     where = f"source.function={formula.module}:{formula.name}"
     try:
-        values, turned = formula(k.copy()), formula(k[::-1].copy())[::-1]
+        values, turned = formula.call(k.copy()), formula.call(k[::-1].copy())[::-1]
     except Exception as error:
         raise Misuse(
             f"{where} fails when it is called with k of shape {k.shape}"

@@ -14,6 +14,7 @@ import pipeline
 from pipeline.choices import Kind
 from pipeline.config import SourceConfig, compose
 from pipeline.errors import Misuse
+from pipeline.run import run
 from pipeline.sources import open_source
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -167,6 +168,20 @@ def test_wrong_functions(tmp_path: Path, name: str, words: list[str]) -> None:
     file.write_text(WRONG)
     keys: dict[str, Any] = {"kind": Kind.function, "mesh": [40]}
     refuse(file, *words, function=f"{file}:{name}", **keys)
+
+
+def test_a_function_that_fails_later(tmp_path: Path) -> None:
+    """It costs the blocks that it fails in; the others are solved."""
+    text = "import numpy as np\n\n\ndef late(k):\n    if (k[:, 0] > 0.7).any():\n"
+    text += "        raise RuntimeError('no further')\n    return np.tile(np.eye(16), (len(k), 1, 1))\n"
+    (tmp_path / "late_failure.py").write_text(text)
+    overrides = ["source=function", f"source.function={tmp_path}/late_failure.py:late"]
+    overrides += ["source.mesh=[12,512]", "cluster=serial", "plan.block_bytes=4096"]
+    outcome = run(compose([*overrides, f"sink.path={tmp_path}/out.zarr"]))
+    assert outcome.code == 1
+    status = pipeline.open(tmp_path / "out.zarr").status.to_numpy()
+    assert (status[:9] == 0).all() and (status[9:] == 7).all()
+    assert "no further" in (tmp_path / "out.zarr.log").read_text()
 
 
 def test_refusals(ssh: Path, tmp_path: Path) -> None:
