@@ -160,7 +160,7 @@ class Covariances:
                 ):
                     continue
                 samples = self._fetch(block, at, *self._windows.extent(first, last))
-                self._fill(values[other], missing[other], samples, first, last, block)
+                self._fill(values[*other, ...], missing[*other, ...], samples, first, last, block)
         return values, missing if todo is None else missing & todo
 
     def _span(self) -> int:

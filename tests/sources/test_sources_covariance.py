@@ -182,6 +182,8 @@ def test_nan(tmp_path: Path) -> None:
         np.isnan(matrices[2, 2]).all()
         and np.isfinite(np.delete(matrices[2], 2, 0)[:, [0, 1]]).all()
     )
+    single = open_at(tmp_path / "x.npy")
+    assert single.shape == () and single.read(whole(single))[1].all()
     tree = pipeline.run(
         ["source=covariance", "source.window=20", "cluster=serial", "run.max_bad=2"],
         source={"path": str(tmp_path / "x.npy")},

@@ -173,7 +173,8 @@ def test_wrong_functions(tmp_path: Path, name: str, words: list[str]) -> None:
 def test_a_function_that_fails_later(tmp_path: Path) -> None:
     """It costs the blocks that it fails in; the others are solved."""
     text = "import numpy as np\n\n\ndef late(k):\n    if (k[:, 0] > 0.7).any():\n"
-    text += "        raise RuntimeError('no further')\n    return np.tile(np.eye(16), (len(k), 1, 1))\n"
+    text += "        raise RuntimeError('no further')\n"
+    text += "    return np.tile(np.eye(16), (len(k), 1, 1))\n"
     (tmp_path / "late_failure.py").write_text(text)
     overrides = ["source=function", f"source.function={tmp_path}/late_failure.py:late"]
     overrides += ["source.mesh=[12,512]", "cluster=serial", "plan.block_bytes=4096"]

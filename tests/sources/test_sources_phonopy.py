@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -176,3 +177,8 @@ def test_shipped_springs() -> None:
         turn = 1 - np.cos(2 * np.pi * q @ np.array(cell))
         expected += 2 * 0.07 / 39.948 * np.outer(way, way) * turn[..., None, None]
     np.testing.assert_allclose(read_all(source), expected, atol=1e-15)
+
+
+def test_without_phonopy(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "phonopy", None)
+    refuse(folders["Si"], "eigenstream[phonopy]", mesh=[1, 1, 1], **PHONOPY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -200,3 +201,9 @@ def test_refusals(tmp_path: Path) -> None:
         SourceConfig(path="/x.npy", packing="mrtricks", **TENSORS)
     with pytest.raises(Misuse, match=r"source\.matrix_dims"):
         SourceConfig(path="/x.npy", matrix_dims=[0, 1], **TENSORS)
+
+
+def test_without_nibabel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "d.nii").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "nibabel", None)
+    refuse(tmp_path / "d.nii", "nibabel", "eigenstream[nifti]", packing="fsl", **TENSORS)
