@@ -5,12 +5,36 @@ from __future__ import annotations
 from enum import StrEnum
 
 
+class Kind(StrEnum):
+    """What kind of input the matrices come from."""
+
+    zarr = "zarr"
+    wannier90 = "wannier90"
+    function = "function"
+    tensors = "tensors"
+    covariance = "covariance"
+    phonopy = "phonopy"
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it lies in files of text, not in a store."""
+        return self in (Kind.wannier90, Kind.function, Kind.phonopy)
+
+
 class Missing(StrEnum):
     """What to do where the input has no data."""
 
     error = "error"
     flag = "flag"
     fill = "fill"
+
+
+class Nan(StrEnum):
+    """What becomes of samples that hold NaN."""
+
+    flag = "flag"
+    drop_sample = "drop-sample"
+    pairwise = "pairwise"
 
 
 class Order(StrEnum):

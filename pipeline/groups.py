@@ -27,7 +27,7 @@ def find_data(name: str) -> str:
     """Find a data set that travels with the program, such as `silicon.zarr`."""
     path = find_folder("data") / name
     if not path.exists():
-        there = sorted(p.name for p in path.parent.glob("*.zarr"))
+        there = sorted(p.name for p in find_folder("data").iterdir() if p.suffix != ".md")
         raise refuse(str(path), "nothing there", " | ".join(there), "choose one of these")
     return str(path)
 

@@ -130,6 +130,13 @@ def refuse_missing() -> Misuse:
     )
 
 
+def refuse_function() -> Misuse:
+    """Refuse the kind `function` without one."""
+    expected = "MODULE:NAME or FILE.py:NAME, a function from k to matrices"
+    remedy = "for example source.function=graphene.py:hamiltonian (docs/sources.md)"
+    return refuse("source.function", "nothing", expected, remedy)
+
+
 def refuse_experiment() -> Misuse:
     """Refuse an experiment on top of a finished run."""
     expected = "keys of the stages to redo, such as spectrum.width"

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from threading import RLock
@@ -29,6 +30,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from pipeline import mistakes
 from pipeline.arguments import OPTIONS, Arguments
+from pipeline.choices import Kind
 from pipeline.config import Config, to_plain
 from pipeline.groups import EXPERIMENT, find_data, find_folder, list_groups
 from pipeline.quoting import escape, quote
@@ -197,6 +199,7 @@ def finish(config: DictConfig, values: Mapping[str, Any], overrides: Sequence[st
     with translated(overrides):
         for key, value in values.items():
             OmegaConf.update(config, key, escape_all(value), merge=False)
+        place_function(config.source)
         if OmegaConf.is_missing(config.source, "path"):
             raise mistakes.refuse_missing()
         OmegaConf.update(config, "source.path", escape(settle(config.source.path)))
@@ -209,6 +212,33 @@ def finish(config: DictConfig, values: Mapping[str, Any], overrides: Sequence[st
     return plain
 
 
+def place_function(source: DictConfig) -> None:
+    """Find the file in which `source.function` lies, which is then `source.path`."""
+    text = source.function
+    if source.kind is not Kind.function:
+        return
+    if text is None:
+        raise mistakes.refuse_function()
+    module, _, name = text.rpartition(":")
+    path = module if module.endswith(".py") else find_module(module)
+    if OmegaConf.is_missing(source, "path") and path:
+        source.path = escape(settle(path))
+    if module.endswith(".py"):
+        source.function = escape(f"{settle(module)}:{name}")
+
+
+def find_module(module: str) -> str | None:
+    """Find the file of a module: below the working directory, else where it is installed."""
+    file = Path(*module.split(".")).with_suffix(".py")
+    if file.is_file():
+        return str(file)
+    try:
+        spec = find_spec(module)
+    except (ImportError, ValueError):
+        spec = None
+    return spec.origin if spec and spec.origin else str(file)
+
+
 def settle(path: str) -> str:
     """Make a path absolute, from the working directory; URLs stay as they are."""
     if not path.strip() or URL.match(path):
@@ -219,7 +249,8 @@ def settle(path: str) -> str:
 
 def is_path(mask: str) -> bool:
     """Whether a mask is a path: a name alone is a variable of the input."""
-    if mask.startswith(("./", "../", "~/")) or mask.endswith((".npy", ".zarr")) or "::" in mask:
+    ends = (".npy", ".zarr", ".nii", ".nii.gz")
+    if mask.startswith(("./", "../", "~/")) or mask.endswith(ends) or "::" in mask:
         return True
     return "/" in mask and Path(mask).exists()
 

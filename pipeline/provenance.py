@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -26,6 +27,8 @@ PACKAGES = (
     "dask",
     "distributed",
 )
+OPTIONAL = ("nibabel", "phonopy", "spglib", "symfc")
+"""Packages that read some inputs: named where they are installed."""
 
 
 def list_versions() -> dict[str, str]:
@@ -36,6 +39,9 @@ def list_versions() -> dict[str, str]:
             found[name] = version(name)
         except PackageNotFoundError:
             found[name] = "not installed"
+    for name in OPTIONAL:
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
     return found
 
 

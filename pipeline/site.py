@@ -83,7 +83,9 @@ def check_place(path: Place, setup: Setup) -> None:
         check_key(path, str(source))
         return
     source = source.resolve() if isinstance(source, Path) else source
-    if path == source or source in path.parents or path in source.parents:
+    # a store is ours to keep clear of; beside text files of another program results may lie
+    inside = source in path.parents and not setup.config.source.kind.is_text
+    if path == source or inside or path in source.parents:
         raise Misuse(f"sink.path={path} lies in or around the input {source}; give another one")
     if path.is_dir() and not is_output(path) and any(path.iterdir()):
         raise Misuse(

@@ -25,6 +25,8 @@ ALLOWED = {
     "obstore": ("pipeline/places/bucket.py",),
     "icechunk": ("pipeline/places/snapshot.py",),
     "fsspec": ("pipeline/places/filesystem.py",),
+    "nibabel": ("pipeline/sources/nifti.py",),
+    "phonopy": ("pipeline/sources/crystal.py",),
     "zarr": (
         "pipeline/places/",
         "pipeline/sources/",

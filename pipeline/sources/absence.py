@@ -13,6 +13,7 @@ from pipeline.errors import Misuse
 from pipeline.sources.layout import Layout
 from pipeline.sources.regions import describe_region, gather_runs
 from pipeline.sources.selection import Axis
+from pipeline.sources.unpacked import Unpacked
 from pipeline.sources.zarr import ZarrArray
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def find_wanted(axes: Sequence[Axis], grid: tuple[int, ...], mask: Mask | None) 
 
 
 def refuse_absent(
-    stored: ZarrArray, layout: Layout, absent: Bools, wanted: Bools, coords: xr.Dataset
+    stored: ZarrArray | Unpacked, layout: Layout, absent: Bools, wanted: Bools, coords: xr.Dataset
 ) -> None:
     """Raise Misuse when a wanted cell is absent.
 

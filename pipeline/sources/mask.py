@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from pipeline.errors import Misuse
 from pipeline.sources.listing import Entry, describe
+from pipeline.sources.nifti import NiftiImage, is_nifti
 from pipeline.sources.npy import NpyArray
 from pipeline.sources.opening import Stored, list_store
 from pipeline.sources.packing import plan_packing
@@ -25,6 +26,8 @@ def open_mask(text: str, options: Mapping[str, Any], entries: Sequence[Entry]) -
         if e.name == text.strip("/"):
             return ZarrArray(e)
     path, _, variable = text.partition("::")
+    if is_nifti(path):
+        return NiftiImage(Path(path), mask=True)
     try:
         place, found = list_store(path, options)
     except Misuse as error:

@@ -26,6 +26,7 @@ class NpyArray:
     The file is mapped anew for every read, so it pickles as its path.
     """
 
+    mapped = True
     missing_value: tuple[Any, ...] = ()
     fill = 0
 
@@ -43,7 +44,7 @@ class NpyArray:
             ) from error
         self.shape: tuple[int, ...] = mapped.shape
         self.dtype: np.dtype[Any] = mapped.dtype
-        self.names = (None,) * mapped.ndim
+        self.names: tuple[str | None, ...] = (None,) * mapped.ndim
         self._fortran = not mapped.flags.c_contiguous
 
     @property

@@ -11,9 +11,10 @@ from pipeline.places import Place, Remote
 from pipeline.sources.listing import Entry, choose_entry, list_arrays
 from pipeline.sources.location import find_input
 from pipeline.sources.npy import NpyArray
+from pipeline.sources.unpacked import Unpacked
 from pipeline.sources.zarr import ZarrArray
 
-Stored = ZarrArray | NpyArray
+Stored = ZarrArray | NpyArray | Unpacked
 
 
 def list_store(path: str, options: Mapping[str, Any]) -> tuple[Place, list[Entry] | None]:

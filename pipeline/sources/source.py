@@ -16,12 +16,14 @@ from pipeline.plan import Block
 from pipeline.sources.absence import find_wanted, refuse_absent
 from pipeline.sources.coordinates import read_coords
 from pipeline.sources.layout import arrange
+from pipeline.sources.listing import Entry
 from pipeline.sources.mask import Mask, open_mask
 from pipeline.sources.npy import NpyArray
 from pipeline.sources.opening import Stored, open_array
 from pipeline.sources.packing import APPLIED, plan_packing
 from pipeline.sources.regions import describe_region, find_rectangles, gather_runs, spread_runs
 from pipeline.sources.selection import Axis, resolve
+from pipeline.sources.zarr import ZarrArray
 
 if TYPE_CHECKING:
     from pipeline.config import SourceConfig
@@ -66,13 +68,7 @@ class Source:
     """
 
     def __init__(self, config: SourceConfig) -> None:
-        stored, entries = open_array(
-            config.path,
-            config.storage_options,
-            config.variable,
-            config.matrix_dims,
-            config.mask,
-        )
+        stored, entries = self._open(config)
         self._stored = stored
         self._packing = plan_packing(stored.where, stored.dtype, stored.attrs, stored.missing_value)
         self._layout = arrange(stored.where, stored.names, stored.shape, config.matrix_dims)
@@ -105,16 +101,29 @@ class Source:
 
     # Opening
 
+    def _open(self, config: SourceConfig) -> tuple[Stored, list[Entry]]:
+        """The array, and all arrays of its store."""
+        return open_array(
+            config.path,
+            config.storage_options,
+            config.variable,
+            config.matrix_dims,
+            config.mask,
+        )
+
     def _grids(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Shapes of what is decoded at once, and of what can be absent."""
-        if isinstance(self._stored, NpyArray):
+        if self._stored.mapped:
+            assert not isinstance(self._stored, ZarrArray)
             piece = self._stored.cut(self._layout.axes)
             return piece, piece
+        assert not isinstance(self._stored, NpyArray)
         return self._stored.chunk, self._stored.cell
 
     def _load_coords(self, full: Sequence[int]) -> xr.Dataset:
-        if isinstance(self._stored, NpyArray):
+        if self._stored.mapped:
             return xr.Dataset()
+        assert not isinstance(self._stored, NpyArray)
         sizes = dict(zip(self._layout.dims, full, strict=True))
         if self._layout.stored_row_dim is not None:
             sizes[self._layout.stored_row_dim] = self.n
@@ -136,8 +145,9 @@ class Source:
     def _survey(self, coords: xr.Dataset) -> Bools | None:
         """Which cells of the stored batch grid touch an absent chunk; None for none of them."""
         stored: Stored = self._stored
-        if isinstance(stored, NpyArray):
+        if stored.mapped:
             return None
+        assert not isinstance(stored, NpyArray)
         stored.take_inventory()
         if self._policy == "fill" or 0 in self.shape:
             return None

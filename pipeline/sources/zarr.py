@@ -59,7 +59,11 @@ class ZarrArray:
     cell : tuple of int
         Shape of the unit that can be absent; `chunk`, or a part of it for shards that can
         only be decoded whole.
+    mapped : bool
+        Whether it is one file without chunks, coordinates or absent parts; here not.
     """
+
+    mapped = False
 
     def __init__(self, entry: Entry) -> None:
         if entry.problem:
