@@ -22,7 +22,7 @@ BLOCKS_PER_WORKER = 4
 """Blocks wanted for each worker, so that the last ones to finish do not leave others idle."""
 PROCESS_BYTES = 150 * MIB
 """Resident size of a worker with zarr and dask loaded and no data (measured)."""
-TORCH_BYTES = 250 * MIB
+TORCH_BYTES = 140 * MIB
 """What torch, whose LAPACK some drivers call, adds to it (measured)."""
 
 
