@@ -141,7 +141,7 @@ def test_identity(ssh: Path, tmp_path: Path) -> None:
 def test_gap_of_haldanes_model(tmp_path: Path) -> None:
     """2 * 3 sqrt(3) t2 at K and K'; the experiment runs as it is shipped."""
     tree = pipeline.run(
-        ["+experiment=tightbinding", "cluster=serial"], sink={"path": str(tmp_path / "out.zarr")}
+        ["+experiment=graphene", "cluster=serial"], sink={"path": str(tmp_path / "out.zarr")}
     )
     assert float(tree.spectrum.gap) == pytest.approx(6 * np.sqrt(3) * 0.1, abs=1e-12)
     path = "G 0 0 - K 1/3 2/3 - M 1/2 1/2"
