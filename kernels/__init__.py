@@ -1,4 +1,4 @@
-"""Eigendecompositions of stacks of Hermitian matrices, each one proved.
+"""Eigendecompositions of stacks of Hermitian matrices, each one proved; fits of stacks of curves.
 
 Tensors in, tensors out; numpy or torch. Knows nothing of dask, zarr, xarray or hydra.
 """
@@ -21,8 +21,10 @@ from kernels.result import THRESHOLD, Eigen, Status
 from kernels.solve import eigh, eigvalsh
 
 if TYPE_CHECKING:
-    from kernels import linalg
+    from kernels import linalg, models
     from kernels.bands import Bands, connect_bands
+    from kernels.fits.curves import fit
+    from kernels.fits.result import Fit, FitStatus
     from kernels.functions import expm, logm, matrix_power, sqrtm
     from kernels.many import eigh_many
 
@@ -32,6 +34,8 @@ __all__ = [
     "THRESHOLD",
     "Bands",
     "Eigen",
+    "Fit",
+    "FitStatus",
     "Status",
     "choose_driver",
     "connect_bands",
@@ -39,19 +43,23 @@ __all__ = [
     "eigh_many",
     "eigvalsh",
     "expm",
+    "fit",
     "fix_gauge",
     "linalg",
     "logm",
     "matrix_power",
+    "models",
     "sqrtm",
     "verify",
 ]
 
 _WITH_TORCH = {
-    **dict.fromkeys(("linalg", "operators"), ""),
+    **dict.fromkeys(("linalg", "models", "operators"), ""),
     **dict.fromkeys(("Bands", "connect_bands"), "bands"),
     **dict.fromkeys(("expm", "logm", "matrix_power", "sqrtm"), "functions"),
     "eigh_many": "many",
+    "fit": "fits.curves",
+    **dict.fromkeys(("Fit", "FitStatus"), "fits.result"),
 }
 
 

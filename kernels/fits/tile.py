@@ -1,0 +1,202 @@
+"""The curves that are worked on together: points by rows, the rows contiguous.
+
+A tile is a whole number of `LANES` wide, whatever the batch: a lane without a row computes, and
+nobody looks. All that is done to a row is done in its lane.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+
+from kernels.fits.jacobian import Slopes
+from kernels.fits.normal import LANES, Weights, sum_gradient, sum_products
+from kernels.fits.problem import Problem
+from kernels.fits.result import FitStatus
+
+Tensor = torch.Tensor
+LARGEST = 32_000
+"""Numbers in one array of a tile on the CPU: it stays in the cache with its neighbours, and below
+the size at which torch would call its threads."""
+WIDEST = 9 * LANES
+"""Rows of a tile on the CPU. Not a power of two: the rows of a column would share cache lines."""
+ON_DEVICE = 2**24
+"""Numbers in one array of a tile elsewhere."""
+
+
+def width_for(problem: Problem) -> int:
+    """Rows of a tile; of the number of points and the device alone."""
+    if problem.device.type != "cpu":
+        return max(LANES, ON_DEVICE // problem.points // LANES * LANES)
+    width = min(WIDEST, LARGEST // problem.points // LANES * LANES)
+    return max(LANES, width)
+
+
+def padded(index: Tensor) -> Tensor:
+    """An index with its last entry repeated up to a whole number of lanes."""
+    return torch.cat([index, index[-1:].expand(-len(index) % LANES)])
+
+
+def columns(width: int, *shape: int, like: Problem, dtype: torch.dtype | None = None) -> Tensor:
+    """Zeros of (..., width)."""
+    return torch.zeros(*shape, width, dtype=dtype or torch.float64, device=like.device)
+
+
+class Loaded(NamedTuple):
+    """What is known of rows before their fit: each (k,), but for start (free, k)."""
+
+    start: Tensor
+    status: Tensor  # `converged` for what can be fitted
+
+
+class Tile:
+    """Data of the rows in each lane, and the model on them."""
+
+    def __init__(self, problem: Problem, width: int, slopes: Slopes | None = None) -> None:
+        self.problem, self.width, self.slopes = problem, width, slopes
+        p, n = problem, problem.points
+        self.x = [columns(width, n, like=p) for _ in p.x]
+        for rows, x in zip(p.x, self.x, strict=True):
+            if rows.same:
+                x[:] = rows.take(torch.zeros(1, dtype=torch.int64, device=p.device), x.dtype).mT
+        self.y = columns(width, n, like=p, dtype=p.dtype)
+        self.params = columns(width, p.p, like=p) + 1
+        self.counted: Tensor | None = None
+        self.each = None if p.sigma is None else columns(width, n, like=p) + 1
+        self.number, self.size, self.spread = (columns(width, like=p) for _ in range(3))
+
+    def narrow(self, lanes: Tensor, slopes: Slopes) -> Tile:
+        """A tile of some of the lanes."""
+        new = object.__new__(Tile)
+        new.problem, new.width, new.slopes = self.problem, len(lanes), slopes
+        new.x = [x[:, lanes].contiguous() for x in self.x]
+        new.y, new.params = self.y[:, lanes].contiguous(), self.params[:, lanes].contiguous()
+        new.counted = None if self.counted is None else self.counted[:, lanes].contiguous()
+        new.each = None if self.each is None else self.each[:, lanes].contiguous()
+        new.number, new.size, new.spread = (
+            a[lanes] for a in (self.number, self.size, self.spread)
+        )
+        return new
+
+    def variables(self) -> Any:
+        """x as the model takes it."""
+        views = tuple(x.mT for x in self.x)
+        return views if self.problem.several else views[0]
+
+    def load(self, lanes: Tensor, rows: Tensor, start: Tensor | None = None) -> Loaded:
+        """Put rows into lanes.
+
+        Parameters
+        ----------
+        start : (p, k), in place of the problem's own
+        """
+        p, k = self.problem, len(rows)
+        at = padded(rows)
+        y = p.y.take(at, p.dtype).mT.contiguous()
+        x = [self.x[j][:, : len(at)] if r.same else r.take(at, torch.float64).mT.contiguous()
+             for j, r in enumerate(p.x)]  # fmt: skip
+        sigma = None if p.sigma is None else p.sigma.take(at, torch.float64).mT.contiguous()
+        counted, bad = self._sift(at, x, y, sigma)
+        whole = bool(counted.all())
+        if not whole:
+            y = torch.where(counted, y, 0)
+            if self.counted is None:
+                self.counted = columns(self.width, p.points, like=p, dtype=torch.bool).logical_not()
+        w = torch.ones_like(y.real) if sigma is None else 1 / sigma
+        w = torch.where(counted, w, 0)
+        self._measure(lanes, y, w, counted)
+        params = self._start(at, x, y, counted, start)
+        for buffer, values in ((self.y, y), (self.params, params), (self.each, w),
+                               (self.counted, counted)):  # fmt: skip
+            if buffer is not None:
+                buffer.index_copy_(1, lanes, values[:, :k])
+        for r, buffer, values in zip(p.x, self.x, x, strict=True):
+            if not r.same:
+                buffer.index_copy_(1, lanes, values[:, :k])
+        free = params[list(p.free), :k]
+        status = torch.where(bad[:k] | ~params[:, :k].isfinite().all(0), FitStatus.nonfinite, 0)
+        few = self.number[lanes] < len(p.free)
+        return Loaded(free, torch.where(few, FitStatus.no_data, status))
+
+    def _sift(
+        self, rows: Tensor, x: list[Tensor], y: Tensor, sigma: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Which points count, and which rows hold what cannot be fitted."""
+        counted = ~y.isnan()
+        for variable in x:
+            counted &= ~variable.isnan()
+        if self.problem.mask is not None:
+            counted &= self.problem.mask.take(rows, torch.bool).mT
+        if sigma is not None:
+            counted &= ~sigma.isnan() & (sigma != torch.inf)
+        bad = counted & ~y.isfinite()
+        if sigma is not None:
+            bad |= counted & ~(sigma > 0)
+        for variable in x:
+            bad |= counted & ~variable.isfinite()
+        return counted, bad.any(0)
+
+    def _measure(self, lanes: Tensor, y: Tensor, w: Tensor, counted: Tensor) -> None:
+        """Number of real data, sum of their squares, and that about their mean."""
+        k, parts = len(lanes), 2 if y.is_complex() else 1
+        square = w * w
+        mean = (square * y).sum(0) / square.sum(0)
+        apart, whole = y - mean, y
+        if y.is_complex():
+            apart, whole = apart.abs(), whole.abs()
+        self.number[lanes] = parts * counted.sum(0)[:k].to(torch.float64)
+        self.size[lanes] = (square * whole * whole).sum(0)[:k]
+        self.spread[lanes] = (square * apart * apart).sum(0)[:k]
+
+    def _start(
+        self, rows: Tensor, x: list[Tensor], y: Tensor, counted: Tensor, start: Tensor | None
+    ) -> Tensor:
+        """Values of all parameters, (p, k)."""
+        p = self.problem
+        if start is not None:
+            params = start[:, padded(torch.arange(len(start.mT), device=start.device))].clone()
+        elif p.start is not None:
+            params = p.start.take(rows, torch.float64).mT.contiguous()
+        else:
+            assert p.guess is not None
+            inside = torch.where(counted, x[0], -torch.inf).amax(0)
+            at = torch.where(counted, x[0], inside).mT
+            params = p.guess(at, y.real.mT, counted.mT).mT.contiguous()
+            params = torch.where(params.isfinite(), params, 1)
+        if p.factors is not None and start is None:
+            params = params * p.factors[:, None]
+        for k, value in p.values.items():
+            if value == value:
+                params[k] = value
+        for k, s in enumerate(p.source):
+            if k != s:
+                params[k] = params[s]
+        return params
+
+    def _evaluate(self, free: Tensor) -> tuple[Tensor, Any, Weights]:
+        p = self.problem
+        if len(p.free) == p.p:
+            self.params.copy_(free)
+        else:
+            where = {k: free[i] for i, k in enumerate(p.free)}
+            for k, s in enumerate(p.source):
+                if s in where:
+                    self.params[k] = where[s]
+        assert self.slopes is not None
+        value, slopes = self.slopes(self.variables(), self.params.mT)
+        weights = Weights(
+            None if self.each is None else self.each.mT,
+            None if self.counted is None else self.counted.mT,
+            p.loss,
+            p.scale,
+        )
+        return value - self.y.mT, slopes, weights
+
+    def normal(self, free: Tensor) -> tuple[Tensor, Tensor]:
+        """Normal equations (f + 1, f + 1, width) and what is minimised, at parameters (f, width)."""
+        return sum_products(*self._evaluate(free))
+
+    def gradient(self, free: Tensor) -> tuple[Tensor, Tensor]:
+        """Half the gradient (f, width), and what is minimised."""
+        return sum_gradient(*self._evaluate(free))
