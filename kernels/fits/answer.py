@@ -11,7 +11,6 @@ from kernels.fits.problem import Problem
 from kernels.fits.result import Fit, FitStatus
 
 Tensor = torch.Tensor
-SOUND = (FitStatus.converged, FitStatus.bound)
 
 
 class Queue:
@@ -59,24 +58,26 @@ class Answer:
         self.fit.status[rows] = status.to(torch.uint8)
 
     def write(self, rows: Tensor, found: dict[str, Tensor]) -> None:
-        """Rows that are done: `params` (p, k), `covariance` (free, free, k) or none, the rest (k,).
-
-        `number` and `spread` are those of the tile.
-        """
+        """Rows that are done: what `Stash` knows of them, in at least as many lanes."""
         p, fit, k = self.problem, self.fit, len(rows)
         status = found["status"]
         failed = status == FitStatus.nonfinite
-        fit.params[rows] = torch.where(failed, torch.nan, found["params"])[:, :k].mT
+        params = found["params"]
+        place = {s: i for i, s in enumerate(p.free)}
+        for j, s in enumerate(p.source):
+            if s in place:
+                params[j] = found["value"][place[s]]
+        fit.params[rows] = torch.where(failed, torch.nan, params)[:, :k].mT
         fit.status[rows] = status[:k].to(torch.uint8)
-        fit.converged[rows] = sum((status == s for s in SOUND), torch.zeros_like(failed))[:k]
+        sound = (status == FitStatus.converged) | (status == FitStatus.bound)
+        fit.converged[rows] = sound[:k]
         fit.iterations[rows] = found["tries"][:k].to(torch.int32)
         fit.parameter[rows] = found["parameter"][:k].to(torch.int16)
         chi2, freedom = found["chi2"], found["number"] - len(p.free)
         redchi = torch.where(freedom > 0, chi2 / freedom, torch.nan)
         for name, value in (("chi2", chi2), ("redchi", redchi), ("r2", 1 - chi2 / found["spread"])):
             getattr(fit, name)[rows] = torch.where(failed | ~value.isfinite(), torch.nan, value)[:k]
-        if "covariance" in found:
-            self._write_errors(rows, found["covariance"], redchi)
+        self._write_errors(rows, found["covariance"], redchi)
 
     def _write_errors(self, rows: Tensor, covariance: Tensor, redchi: Tensor) -> None:
         """Scaled by the reduced chi-square unless sigma was given; 0 for fixed parameters."""

@@ -17,6 +17,7 @@ from kernels.fits.marquardt import Limits, Marquardt
 from kernels.fits.normal import LANES
 from kernels.fits.problem import Problem, pose
 from kernels.fits.result import Fit
+from kernels.fits.stash import Stash
 from kernels.fits.threads import share
 from kernels.fits.tile import Tile, width_for
 
@@ -193,8 +194,10 @@ class _Search:
 
         def work() -> None:
             tile = Tile(self.problem, self.width, self.slopes[self.width])
-            search = Marquardt(tile, self.bounds, self.answer, limits, self.slopes[LANES])
+            stash = Stash(self.answer)
+            search = Marquardt(tile, self.bounds, stash, limits, self.slopes[LANES])
             search.run(queue)
+            stash.flush()
             back.extend(search.sent_back)
 
         share(work, self.workers)

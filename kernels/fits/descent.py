@@ -33,6 +33,8 @@ PATIENCE = 25
 """Steps that a row may go without gaining `GAIN` of its loss before it is frozen."""
 GAIN = 1e-3
 
+_STATE = ("z", "origin", "unit", "first", "best", "lowest", "mark", "since", "count", "active", "row")
+
 
 class Steps(NamedTuple):
     """How to descend."""
@@ -93,7 +95,7 @@ class Descent:
         free = tile.params[list(tile.problem.free)]
         row = torch.full((tile.width,), -1, device=at.device)
         row[lanes] = at[lanes]
-        state = _State(tile, self.bounds, self.steps, self.bounds.inward(free), row)
+        state = Search(tile, self.bounds, self.steps, self.bounds.inward(free), row)
         for step in range(self.steps.count):
             state.advance(step)
             left = int(state.active.sum())
@@ -105,7 +107,7 @@ class Descent:
         state.save(best, spent, state.row >= 0)
 
 
-class _State:
+class Search:
     """Rows, their best parameters, and the optimizer."""
 
     def __init__(self, tile: Tile, bounds: Bounds, steps: Steps, u: Tensor, row: Tensor) -> None:
@@ -125,6 +127,23 @@ class _State:
         self._step: Any = self.optimizer.step
         if steps.compiled:
             self._step = torch.compile(self.optimizer.step)
+
+    def dump(self) -> dict[str, Any]:
+        """The whole state, for `restore` of another search of the same rows."""
+        found: dict[str, Any] = {n: getattr(self, n).detach().clone() for n in _STATE}
+        gradient = self.z.grad
+        assert gradient is not None
+        return {**found, "gradient": gradient.clone(), "optimizer": self.optimizer.state_dict()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        with torch.no_grad():
+            self.z.copy_(state["z"])
+        for name in _STATE:
+            if name != "z":
+                setattr(self, name, state[name])
+        self.z.grad = state["gradient"].contiguous()
+        self.optimizer.load_state_dict(state["optimizer"])
 
     def _set(self, half: Tensor) -> None:
         slope = self.bounds.slope(self.place(self.z.detach())) if self.bounds.any else 1

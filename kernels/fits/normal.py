@@ -39,65 +39,77 @@ class Weights(NamedTuple):
         return counted.to(torch.float64) if column is None else torch.where(counted, column, 0)
 
 
-def sum_products(
-    residual: Tensor, slopes: Sequence[Slope], weights: Weights
-) -> tuple[Tensor, Tensor]:
-    """[J r]^H [J r], (p + 1, p + 1, rows), and what is minimised, (rows,).
+class Sums:
+    """Sums over points for tiles of one shape; the arrays are used again and again."""
 
-    Parameters
-    ----------
-    residual : (rows, points), f - y
-    slopes : as `kernels.fits.jacobian` gives them
-    """
-    count, size = residual.shape
-    fulls, factors = _split(slopes, residual)
-    if residual.is_complex():
-        residual, size = _as_real(residual), 2 * size
-        weights = weights._replace(each=_twice(weights.each), counted=_twice(weights.counted))
-    weighted = weights.apply(residual)
-    assert weighted is not None
-    fulls = [weights.apply(f) for f in fulls]
-    chi2 = None
-    if weights.loss != "linear":
-        rho, of_residual, of_slope = losses.weigh(weighted, weights.loss, weights.scale)
-        chi2 = rho.sum(-1)
-        weighted = weighted * of_residual
-        fulls = [of_slope if f is None else f * of_slope for f in fulls]
-    matrix = _fill([*fulls, weighted], count, size)
-    matrix *= factors[:, None]
-    matrix *= factors[None, :]
-    return matrix, matrix[-1, -1].clone() if chi2 is None else chi2
+    def __init__(self, size: int, points: int, width: int, device: torch.device) -> None:
+        """For `size` - 1 free parameters; points are those of real and imaginary parts."""
+        make = {"dtype": torch.float64, "device": device}
+        self.matrix = torch.zeros(size, size, width, **make)  # type: ignore[arg-type]
+        self._cells = [[self.matrix[i, j] for j in range(size)] for i in range(size)]
+        self._factors = torch.ones(size, width, **make)  # type: ignore[arg-type]
+        self._rows = list(self._factors)
+        self._across, self._down = self._factors[None], self._factors[:, None]
+        self._product = torch.empty(points, width, **make).mT  # type: ignore[arg-type]
+        self._points = points
 
+    def add_up(
+        self, residual: Tensor, slopes: Sequence[Slope], weights: Weights
+    ) -> tuple[Tensor, Tensor]:
+        """The upper triangle of [J r]^T [J r], overwritten by the next call, and what is minimised.
 
-def sum_gradient(
-    residual: Tensor, slopes: Sequence[Slope], weights: Weights
-) -> tuple[Tensor, Tensor]:
-    """Half the gradient (p, rows) of what is minimised, and that itself, (rows,)."""
-    matrix, chi2 = sum_products(residual, slopes, weights)
-    return matrix[:-1, -1].contiguous(), chi2
-
-
-def _split(slopes: Sequence[Slope], residual: Tensor) -> tuple[list[Any], Tensor]:
-    """The parts that differ from point to point, and the factors (p + 1, rows) of the rest."""
-    factors = torch.ones(
-        len(slopes) + 1, len(residual), dtype=residual.dtype.to_real(), device=residual.device
-    )
-    fulls: list[Any] = []
-    for k, slope in enumerate(slopes):
-        if slope is None:
-            factors[k] = 0
-            fulls.append(None)
-            continue
-        number, flat, full = slope
+        Parameters
+        ----------
+        residual : (rows, points), f - y
+        slopes : as `kernels.fits.jacobian` gives them
+        """
+        fulls = self._split(slopes, residual)
         if residual.is_complex():
-            fulls.append(_multiply_out(number, flat, full, residual))
-            continue
-        if flat is not None:
-            factors[k] = flat.squeeze(-1) if flat.ndim else flat
-        if number != 1:
-            factors[k] *= number
-        fulls.append(full if full is None else full.expand(residual.shape))
-    return fulls, factors
+            residual = _as_real(residual)
+            weights = weights._replace(each=_twice(weights.each), counted=_twice(weights.counted))
+        if weights.each is not None or weights.counted is not None:
+            residual, *fulls = (weights.apply(f) for f in (residual, *fulls))
+        chi2 = None
+        if weights.loss != "linear":
+            rho, of_residual, of_slope = losses.weigh(residual, weights.loss, weights.scale)
+            chi2 = rho.sum(-1)
+            residual = residual * of_residual
+            fulls = [of_slope if f is None else f * of_slope for f in fulls]
+        self._fill([*fulls, residual])
+        self.matrix.mul_(self._down).mul_(self._across)
+        return self.matrix, self._cells[-1][-1].clone() if chi2 is None else chi2
+
+    def _split(self, slopes: Sequence[Slope], residual: Tensor) -> list[Any]:
+        """The parts that differ from point to point; the factors of the rest are set."""
+        fulls: list[Any] = []
+        for slope, factor in zip(slopes, self._rows, strict=False):
+            number, flat, full = (0.0, None, None) if slope is None else slope
+            if residual.is_complex():
+                fulls.append(_multiply_out(number, flat, full, residual))
+                continue
+            if flat is None:
+                factor.fill_(number)
+            else:
+                torch.mul(flat.squeeze(-1) if flat.ndim else flat, number, out=factor)
+            fulls.append(full if full is None else full.expand(residual.shape))
+        return fulls
+
+    def _fill(self, columns: list[Any]) -> None:
+        """Products of all pairs of columns, summed over points; None is a column of ones."""
+        known = dict[tuple[int, int], Tensor]()
+        product = self._product
+        for i, a in enumerate(columns):
+            for j in range(i, len(columns)):
+                b, cell = columns[j], self._cells[i][j]
+                key = (id(a), id(b)) if id(a) < id(b) else (id(b), id(a))
+                if key in known:
+                    cell.copy_(known[key])
+                elif a is None and b is None:
+                    known[key] = cell.fill_(self._points)
+                elif a is None or b is None:
+                    known[key] = torch.sum(b if a is None else a, -1, out=cell)
+                else:
+                    known[key] = torch.sum(torch.mul(a, b, out=product), -1, out=cell)
 
 
 def _multiply_out(number: float, flat: Any, full: Any, residual: Tensor) -> Tensor:
@@ -116,52 +128,56 @@ def _twice(x: Tensor | None) -> Tensor | None:
     return None if x is None else torch.cat([x.mT, x.mT]).mT
 
 
-def _fill(columns: list[Any], count: int, size: int) -> Tensor:
-    """Products of all pairs of columns, summed over points; None is a column of ones."""
-    last, p = columns[-1], len(columns)
-    matrix = torch.empty(p, p, count, dtype=last.dtype, device=last.device)
-    product, known = torch.empty_like(last), dict[tuple[int, ...], Tensor]()
-    for i in range(p):
-        for j in range(i, p):
-            a, b = columns[i], columns[j]
-            if a is None and b is None:
-                matrix[i, j] = size
-                continue
-            key = tuple(sorted((id(a), id(b))))
-            if key not in known:
-                if a is None or b is None:
-                    known[key] = (b if a is None else a).sum(-1)
-                else:
-                    known[key] = torch.mul(a, b, out=product).sum(-1)
-            matrix[i, j] = known[key]
-            if i != j:
-                matrix[j, i] = known[key]
-    return matrix
+class Elimination:
+    """Gauss's elimination of (f, f + 1, rows) systems from their upper triangles.
 
-
-def eliminate(a: Tensor) -> Tensor:
-    """Gauss's elimination in place, of (p, p + 1, rows); the pivots, (p, rows).
-
-    Without pivoting: for positive definite matrices that is as stable as Cholesky's.
+    Without pivoting: for positive definite matrices that is as stable as Cholesky's. The arrays,
+    and views of them, are kept, because each view costs as much as the work on it.
     """
-    p = a.shape[0]
-    pivots = torch.empty(p, a.shape[-1], dtype=a.dtype, device=a.device)
-    for k in range(p):
-        pivots[k] = a[k, k]
-        a[k, k + 1 :] /= a[k, k].clone()
-        if k + 1 < p:
-            a[k + 1 :, k + 1 :] -= a[k + 1 :, k, None] * a[None, k, k + 1 :]
-    return pivots
+
+    def __init__(self, f: int, width: int, device: torch.device) -> None:
+        self.system = torch.zeros(f, f + 1, width, dtype=torch.float64, device=device)
+        a, s = self.system, torch.zeros_like(self.system)
+        self.diagonal = a[:, :f].diagonal().mT
+        """(f, rows); after `eliminate` the pivots."""
+        self.square = a[:, :f]
+        spare = torch.empty_like(a)
+        self._steps = [
+            (a[k, k], a[k, k + 1 :], s[k, k + 1 :], a[k, k + 1 : f, None], s[None, k, k + 1 :],
+             a[k + 1 :, k + 1 :], spare[k + 1 :, k + 1 :])
+            for k in range(f)
+        ]  # fmt: skip
+        self.x = torch.zeros(f, width, dtype=torch.float64, device=device)
+        self._back = [
+            (s[k, k + 1 : f], self.x[k + 1 :], spare[k, k + 1 : f], s[k, f], self.x[k])
+            for k in range(f - 2, -1, -1)
+        ]
+        self._last = s[f - 1, f], self.x[f - 1]
+        self.reduced = s[:, f]
+        """(f, rows): after `eliminate` the right side, forward substituted, over the pivots."""
+
+    def eliminate(self) -> Tensor:
+        """b^T A^-1 b, (rows,); the system is overwritten."""
+        for pivot, row, scaled, column, across, rest, spare in self._steps:
+            torch.div(row, pivot, out=scaled)
+            if len(rest):
+                torch.mul(column, across, out=spare)
+                rest.sub_(spare)
+        return (self.reduced * self.reduced).mul_(self.diagonal).sum(0)
+
+    def substitute(self) -> Tensor:
+        """A^-1 b, (f, rows), overwritten by the next call."""
+        scaled, x = self._last
+        x.copy_(scaled)
+        for row, known, spare, right, x in self._back:
+            torch.sub(right, torch.mul(row, known, out=spare).sum(0), out=x)
+        return self.x
 
 
-def substitute(a: Tensor) -> Tensor:
-    """The solution (p, rows) that `eliminate` left the triangle of."""
-    p = a.shape[0]
-    x = a[:, p].clone()
-    for k in range(p - 2, -1, -1):
-        for j in range(p - 1, k, -1):
-            x[k] -= a[k, j] * x[j]
-    return x
+def symmetric(a: Tensor) -> Tensor:
+    """(p, p, rows) from its upper triangle."""
+    upper = torch.triu(torch.ones(a.shape[:2], dtype=torch.bool, device=a.device))[..., None]
+    return torch.where(upper, a, a.transpose(0, 1))
 
 
 def invert(a: Tensor) -> Tensor:

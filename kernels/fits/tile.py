@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from kernels.fits.jacobian import Slopes
-from kernels.fits.normal import LANES, Weights, sum_gradient, sum_products
+from kernels.fits.normal import LANES, Sums, Weights
 from kernels.fits.problem import Problem
 from kernels.fits.result import FitStatus
 
@@ -65,6 +65,7 @@ class Tile:
         self.counted: Tensor | None = None
         self.each = None if p.sigma is None else columns(width, n, like=p) + 1
         self.number, self.size, self.spread = (columns(width, like=p) for _ in range(3))
+        self.sums: Sums | None = None
 
     def narrow(self, lanes: Tensor, slopes: Slopes) -> Tile:
         """A tile of some of the lanes."""
@@ -77,6 +78,7 @@ class Tile:
         new.number, new.size, new.spread = (
             a[lanes] for a in (self.number, self.size, self.spread)
         )
+        new.sums = None
         return new
 
     def variables(self) -> Any:
@@ -96,21 +98,19 @@ class Tile:
         y = p.y.take(at, p.dtype).mT.contiguous()
         x = [self.x[j][:, : len(at)] if r.same else r.take(at, torch.float64).mT.contiguous()
              for j, r in enumerate(p.x)]  # fmt: skip
-        sigma = None if p.sigma is None else p.sigma.take(at, torch.float64).mT.contiguous()
-        counted, bad = self._sift(at, x, y, sigma)
-        whole = bool(counted.all())
-        if not whole:
+        counted, w, bad = self._sift(at, x, y)
+        if counted is not None:
             y = torch.where(counted, y, 0)
             if self.counted is None:
                 self.counted = columns(self.width, p.points, like=p, dtype=torch.bool).logical_not()
-        w = torch.ones_like(y.real) if sigma is None else 1 / sigma
-        w = torch.where(counted, w, 0)
         self._measure(lanes, y, w, counted)
         params = self._start(at, x, y, counted, start)
-        for buffer, values in ((self.y, y), (self.params, params), (self.each, w),
-                               (self.counted, counted)):  # fmt: skip
-            if buffer is not None:
-                buffer.index_copy_(1, lanes, values[:, :k])
+        self.y.index_copy_(1, lanes, y[:, :k])
+        self.params.index_copy_(1, lanes, params[:, :k])
+        if self.each is not None and w is not None:
+            self.each.index_copy_(1, lanes, w[:, :k])
+        if self.counted is not None:
+            self.counted[:, lanes] = True if counted is None else counted[:, :k]
         for r, buffer, values in zip(p.x, self.x, x, strict=True):
             if not r.same:
                 buffer.index_copy_(1, lanes, values[:, :k])
@@ -120,38 +120,51 @@ class Tile:
         return Loaded(free, torch.where(few, FitStatus.no_data, status))
 
     def _sift(
-        self, rows: Tensor, x: list[Tensor], y: Tensor, sigma: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Which points count, and which rows hold what cannot be fitted."""
-        counted = ~y.isnan()
-        for variable in x:
-            counted &= ~variable.isnan()
-        if self.problem.mask is not None:
-            counted &= self.problem.mask.take(rows, torch.bool).mT
+        self, rows: Tensor, x: list[Tensor], y: Tensor
+    ) -> tuple[Tensor | None, Tensor | None, Tensor]:
+        """Which points count (None: all), their weights, and which rows can't be fitted."""
+        p, nothing = self.problem, torch.zeros(len(rows), dtype=torch.bool, device=y.device)
+        sigma = None if p.sigma is None else p.sigma.take(rows, torch.float64).mT.contiguous()
+        if sigma is None and p.mask is None and all(bool(a.sum().isfinite()) for a in (y, *x)):
+            return None, None, nothing
+        known = [y, *x] if sigma is None else [y, *x, sigma]
+        counted = torch.stack([~a.isnan() for a in known]).all(0)
+        if p.mask is not None:
+            counted &= p.mask.take(rows, torch.bool).mT
         if sigma is not None:
-            counted &= ~sigma.isnan() & (sigma != torch.inf)
-        bad = counted & ~y.isfinite()
+            counted &= sigma != torch.inf
+        odd = torch.stack([~a.isfinite() for a in known]).any(0)
         if sigma is not None:
-            bad |= counted & ~(sigma > 0)
-        for variable in x:
-            bad |= counted & ~variable.isfinite()
-        return counted, bad.any(0)
+            odd |= ~(sigma > 0)
+        bad = (counted & odd).any(0)
+        w = None if sigma is None else torch.where(counted, 1 / sigma, 0)
+        return (None if bool(counted.all()) else counted), w, bad
 
-    def _measure(self, lanes: Tensor, y: Tensor, w: Tensor, counted: Tensor) -> None:
-        """Number of real data, sum of their squares, and that about their mean."""
+    def _measure(
+        self, lanes: Tensor, y: Tensor, w: Tensor | None, counted: Tensor | None
+    ) -> None:
+        """Number of real data, sum of their squares, and that about their mean.
+
+        Weights of one are left out, which changes no bit.
+        """
         k, parts = len(lanes), 2 if y.is_complex() else 1
-        square = w * w
-        mean = (square * y).sum(0) / square.sum(0)
-        apart, whole = y - mean, y
-        if y.is_complex():
-            apart, whole = apart.abs(), whole.abs()
-        self.number[lanes] = parts * counted.sum(0)[:k].to(torch.float64)
-        self.size[lanes] = (square * whole * whole).sum(0)[:k]
-        self.spread[lanes] = (square * apart * apart).sum(0)[:k]
+        number = torch.full_like(y[0].real, len(y))
+        if counted is not None:
+            number = counted.sum(0).to(torch.float64)
+        square = w if w is None else w * w
+        if square is None and counted is not None:
+            square = counted.to(torch.float64)
+        total = number if w is None or square is None else square.sum(0)
+        mean = (y if square is None else square * y).sum(0) / total
+        apart, whole = (y - mean).abs(), y.abs()
+        both = [a * a if square is None else square * (a * a) for a in (whole, apart)]
+        self.number[lanes] = parts * number[:k]
+        self.size[lanes], self.spread[lanes] = (a.sum(0)[:k] for a in both)
 
     def _start(
-        self, rows: Tensor, x: list[Tensor], y: Tensor, counted: Tensor, start: Tensor | None
-    ) -> Tensor:
+        self, rows: Tensor, x: list[Tensor], y: Tensor, counted: Tensor | None,
+        start: Tensor | None,
+    ) -> Tensor:  # fmt: skip
         """Values of all parameters, (p, k)."""
         p = self.problem
         if start is not None:
@@ -160,6 +173,8 @@ class Tile:
             params = p.start.take(rows, torch.float64).mT.contiguous()
         else:
             assert p.guess is not None
+            if counted is None:
+                counted = torch.ones_like(y, dtype=torch.bool)
             inside = torch.where(counted, x[0], -torch.inf).amax(0)
             at = torch.where(counted, x[0], inside).mT
             params = p.guess(at, y.real.mT, counted.mT).mT.contiguous()
@@ -194,9 +209,17 @@ class Tile:
         return value - self.y.mT, slopes, weights
 
     def normal(self, free: Tensor) -> tuple[Tensor, Tensor]:
-        """Normal equations (f + 1, f + 1, width) and what is minimised, at parameters (f, width)."""
-        return sum_products(*self._evaluate(free))
+        """Upper triangle of the normal equations (f + 1, f + 1, width) and what is minimised.
+
+        The first is overwritten by the next call.
+        """
+        residual, slopes, weights = self._evaluate(free)
+        if self.sums is None:
+            points = self.problem.points * (2 if residual.is_complex() else 1)
+            self.sums = Sums(len(free) + 1, points, self.width, free.device)
+        return self.sums.add_up(residual, slopes, weights)
 
     def gradient(self, free: Tensor) -> tuple[Tensor, Tensor]:
         """Half the gradient (f, width), and what is minimised."""
-        return sum_gradient(*self._evaluate(free))
+        matrix, chi2 = self.normal(free)
+        return matrix[:-1, -1].clone(), chi2
