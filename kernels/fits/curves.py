@@ -170,8 +170,9 @@ class _Search:
         if not len(rows):
             return self.answer
         with torch.no_grad():
-            for width in {self.width, LANES}:
-                self._record(width)
+            self._record(self.width)
+            if self.width not in self.slopes or LANES not in self.slopes:
+                self._record(LANES)
         if how.steps is not None and how.only:
             self._descend(rows)
         else:
@@ -183,9 +184,11 @@ class _Search:
     def _record(self, width: int) -> None:
         """The model with its derivatives, for tiles of a width."""
         p, tile = self.problem, Tile(self.problem, width)
-        found, route = differentiate(p.model, tile.variables(), tile.params.mT, p.free, p.source)
-        self.slopes[width] = found
-        if route != "recorded":
+        found = differentiate(p.model, tile.variables(), tile.params.mT, p.free, p.source)
+        self.slopes[width] = found.slopes
+        if not found.sized:
+            self.slopes[LANES] = found.slopes
+        if found.route != "recorded":
             self.workers = 1
 
     def _march(self, queue: Queue, limits: Limits) -> torch.Tensor:

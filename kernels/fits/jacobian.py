@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import operator
 import threading
+import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.autograd import forward_ad
@@ -27,12 +28,21 @@ Slope = tuple[float, Any, Any] | None
 Slopes = Callable[..., tuple[Tensor, list[Slope]]]
 """(x, params) -> value (rows, points) and the slope of each free parameter."""
 
+
+class Derivative(NamedTuple):
+    """A model with its derivatives, how they are found, and whether for this number of rows only."""
+
+    slopes: Slopes
+    route: str  # "recorded" or "forward mode"
+    sized: bool
+
+
 _LEVEL = threading.Lock()  # forward mode of torch has one level for the whole process
 
 
 def differentiate(
     model: Model, x: Any, params: Tensor, free: Sequence[int], source: Sequence[int]
-) -> tuple[Slopes, str]:
+) -> Derivative:
     """The model with its derivatives, for arguments of this shape.
 
     Parameters
@@ -45,15 +55,22 @@ def differentiate(
     free : indices of the parameters whose derivatives are wanted
     source : for each parameter, the one whose value it has: its own index, unless it is tied
 
-    Returns
-    -------
-    slopes : callable
-    route : "recorded" or "forward mode"
     """
     try:
-        return _write(_record(model, x, params), x, free, source), "recorded"
+        recorded = _record(model, x, params)
+        return Derivative(_write(recorded, x, free, source), "recorded", _is_sized(recorded, params))
     except Exception:  # whatever stops the recording, the model itself may be right
-        return _push(model, free, source), "forward mode"
+        return Derivative(_push(model, free, source), "forward mode", False)
+
+
+def _is_sized(recorded: Any, params: Tensor) -> bool:
+    """Whether the number of rows may stand in the graph."""
+    found: list[Any] = []
+    for node in recorded.graph.nodes:
+        torch.fx.node.map_aggregate((node.args, node.kwargs), found.append)
+    return any(x == len(params) for x in found if isinstance(x, int)) or any(
+        node.target in LINEAR - VIEWS or node.op == "get_attr" for node in recorded.graph.nodes
+    )
 
 
 def _record(model: Model, x: Any, params: Tensor) -> torch.fx.GraphModule:
@@ -190,7 +207,7 @@ def _spread(writer: Writer, slope: Product, node: Any, value: Any) -> Any:
     """As a tensor of the shape of the value."""
     shape = list(_shape(node))
     whole = writer.node(slope)
-    if isinstance(whole, float):
+    if isinstance(whole, (int, float, complex)):
         whole = writer.call(aten.full_like.default, value, whole)
     else:
         whole = writer.call(aten.expand.default, whole, shape)
@@ -200,6 +217,9 @@ def _spread(writer: Writer, slope: Product, node: Any, value: Any) -> Any:
 
 def _push(model: Model, free: Sequence[int], source: Sequence[int]) -> Slopes:
     """torch's forward mode, one parameter at a time."""
+    with warnings.catch_warnings():  # of torch.jit, which this part of torch is loaded by
+        warnings.simplefilter("ignore", DeprecationWarning)
+        import torch._decomp.decompositions_for_jvp
 
     def run(x: Any, params: Tensor) -> tuple[Tensor, list[Slope]]:
         slopes: list[Slope] = []

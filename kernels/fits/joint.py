@@ -99,12 +99,13 @@ def _pose(
     start: Any, bounds: Any, fixed: Any, tied: Any, names: Any, absolute: bool
 ) -> Problem:
     """As a problem of one curve without data."""
-    nothing = torch.zeros(1, dtype=torch.float64)
-    problem = pose(
+    nothing: Any = torch.zeros(1, dtype=torch.float64)
+    if not isinstance(start, torch.Tensor):
+        nothing = nothing.numpy()
+    return pose(
         lambda x, params: x, nothing, nothing, start, sigma=nothing if absolute else None,
         mask=None, bounds=bounds, fixed=fixed, tied=tied, loss="linear", scale=1.0, names=names,
     )  # fmt: skip
-    return problem
 
 
 class _Whole(Tile):
@@ -114,6 +115,7 @@ class _Whole(Tile):
         super().__init__(problem, 1)
         self.evaluate = evaluate
         self.count = 0
+        self._last: tuple[Tensor, bool, Sums] | None = None
         values = problem.start.take(torch.zeros(1, dtype=torch.int64), torch.float64).mT  # type: ignore[union-attr]
         self.params.copy_(values)
         for k, value in problem.values.items():
@@ -122,24 +124,28 @@ class _Whole(Tile):
         for k, s in enumerate(problem.source):
             self.params[k] = self.params[s]
 
-    def sums(self, free: Tensor, second: bool) -> Sums:  # type: ignore[override]
+    def total(self, free: Tensor, second: bool) -> Sums:
         """At free parameters (f, 1)."""
         p = self.problem
         where = {k: free[i] for i, k in enumerate(p.free)}
         for k, s in enumerate(p.source):
             if s in where:
                 self.params[k] = where[s]
-        found = self.evaluate(self.params[:, 0].clone(), second)
+        params = self.params[:, 0].clone()
+        if self._last is not None and self._last[1] == second and params.equal(self._last[0]):
+            return self._last[2]
+        found = self.evaluate(params, second)
         self.count += 1
         total = found if isinstance(found, Sums) else add_in_order(found)
         self.number[:] = total.number
         if self.size[0] == 0:
             self.size[:] = total.chi2 * (FALL / (8 * EPS) ** 2)
+        self._last = params, second, total
         return total
 
     def normal(self, free: Tensor) -> tuple[Tensor, Tensor]:
         """As of a tile: derivatives with tied parameters added to those of their source."""
-        total, f = self.sums(free, True), len(free)
+        total, f = self.total(free, True), len(free)
         if total.normal is None:
             raise ValueError("fit_global: evaluate: got no normal, expected it when second is true")
         gather = self._gather()
@@ -150,7 +156,8 @@ class _Whole(Tile):
         return matrix, matrix[f, f].clone()
 
     def gradient(self, free: Tensor) -> tuple[Tensor, Tensor]:
-        total = self.sums(free, False)
+        """As of a tile."""
+        total = self.total(free, False)
         return (self._gather() @ total.gradient.cpu())[:, None], total.chi2.reshape(1).cpu()
 
     def _gather(self) -> Tensor:
@@ -177,34 +184,50 @@ class _Joint:
         """Search, from the checkpoint if there is one."""
         state = self.held.load()
         with torch.no_grad():
-            if state is not None:
-                self.tile.count = state["count"]
-                self.tile.size.copy_(state["size"])
-                self.tile.number.copy_(state["number"])
-            stage = "march" if state is None else state["stage"]
-            if stage == "march" and self._march(self.start, state, self.limits):
+            stage = self._begin(state)
+            if stage == "done":
+                return self.answer.give()
+            last = self.limits._replace(judge=False)
+            u = self.start
+            if stage == "march" and self._march(u, state, self.limits, stage):
                 state, stage = None, "descent"
             if stage == "descent":
-                u = self._descend(state)
-                state = None
-                self._march(u, None, self.limits._replace(judge=False), "last")
-            elif stage == "last":
-                self._march(self.start, state, self.limits._replace(judge=False), "last")
+                u, state, stage = self._descend(state), None, "last"
+            if stage == "last":
+                self._march(u, state, last, stage)
             self.stash.flush()
         self.answer.fit.iterations[0] = self.tile.count
+        done = {"stage": "done", "fit": list(self.answer.fit), "count": self.tile.count}
+        self.held.save(done, self.tile.count, now=True)
         return self.answer.give()
 
-    def _march(self, u: Tensor, state: Any, limits: Limits, stage: str = "march") -> bool:
+    def _begin(self, state: Any) -> str:
+        """Where to go on."""
+        tile = self.tile
+        if state is None:
+            tile.total(self.bounds.outward(self.start), True)  # how many data there are
+            return "march"
+        tile.count = state["count"]
+        if state["stage"] == "done":
+            self.answer.fit = Fit(*state["fit"])
+        else:
+            tile.size.copy_(state["size"])
+            tile.number.copy_(state["number"])
+        return str(state["stage"])
+
+    def _march(self, u: Tensor, state: Any, limits: Limits, stage: str) -> bool:
         """Levenberg-Marquardt; whether it handed back."""
         search = Marquardt(self.tile, self.bounds, self.stash, limits)
-        search.place(torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64), u)
+        zero = torch.zeros(1, dtype=torch.int64)
+        search.place(zero, zero, u)
         if state is not None:
             search.restore(state["search"])
         while bool(search.row[0] >= 0):
             search.advance()
             if bool(search.parked[0]):
                 search.harvest()
-            self._save(stage, search.dump(), search.chi2)
+            if bool(search.row[0] >= 0):
+                self._save(stage, search.dump(), search.chi2)
         return bool(search.sent_back)
 
     def _descend(self, state: Any) -> Tensor:
@@ -215,7 +238,7 @@ class _Joint:
         begun = 0
         if state is not None:
             search.restore(state["search"])
-            begun = state["search"]["step"]
+            begun, self.tile.count = state["search"]["step"], state["count"]
         for step in range(begun, self.steps.count):
             if not bool(search.active[0]):
                 break

@@ -38,6 +38,9 @@ the gradient, in the units of D, must fall for a step to be taken, and to a quar
 PROMISE = 0.25
 """A first step that gains less than this share of what it promised sends the row to the descent."""
 
+REFILL = 0.6
+"""When fewer lanes than this share of a tile are at work, rows that are done make room."""
+
 
 class Limits(NamedTuple):
     """When to stop."""
@@ -89,14 +92,14 @@ class Marquardt:
 
     def run(self, queue: Queue) -> None:
         """Fit all rows of the queue that no other tile takes."""
-        half = self.tile.width // 2
+        enough = int(REFILL * self.tile.width)
         while True:
             rows = int((self.row >= 0).sum())
             waiting = int(self.parked.sum())
             if waiting and self._is_time(rows - waiting, queue.empty):
                 self.harvest()
                 continue
-            if not queue.empty and rows <= half:
+            if not queue.empty and rows <= enough:
                 self._fill(queue)
                 continue
             if rows == 0:
@@ -110,7 +113,7 @@ class Marquardt:
         if moving == 0:
             return True
         width = self.tile.width
-        return moving <= LANES < width if last else moving <= width // 2
+        return moving <= LANES < width if last else moving <= REFILL * width
 
     def _narrow(self, slopes: Slopes) -> None:
         """Move the last rows to a narrower tile."""
@@ -119,7 +122,7 @@ class Marquardt:
         self.tile = self.tile.narrow(lanes, slopes)
         for name, value in vars(self).items():
             if isinstance(value, Tensor) and name != "_free":
-                setattr(self, name, value[..., lanes].contiguous())
+                setattr(self, name, value.index_select(-1, lanes))
         self.row[len(kept) :] = -1
         self.parked[len(kept) :] = False
         self._set_up()
@@ -165,7 +168,7 @@ class Marquardt:
         self.tries += moving
         gain = self.chi2 - chi2
         unseen = self.promised <= NOISE * chi2
-        finite = chi2.isfinite() & matrix.sum((0, 1)).isfinite()
+        finite = chi2.isfinite() & matrix.diagonal().sum(-1).isfinite()
         steep = (matrix[:-1, -1] * self._scale).square_().sum(0)
         rho = torch.where(unseen, 0.5 + (steep <= self._steep / 16), gain / self.promised)
         taken = finite & moving & torch.where(unseen, steep < self._steep, gain >= 0)
@@ -240,7 +243,7 @@ class Marquardt:
             "rounding": self.rounding, "size": t.size, "number": t.number, "spread": t.spread,
             "first": self.first, "params": t.params,
         }  # fmt: skip
-        state = {k: v[..., lanes] for k, v in which.items()}
+        state = {k: v.index_select(-1, lanes) for k, v in which.items()}
         stopped = Stopped(self.bounds, self.limits.tol, state, self._free)
         done = stopped.done[: len(kept)]
         self.parked[kept] = False

@@ -17,7 +17,7 @@ aten = torch.ops.aten
 class Product(NamedTuple):
     """number x flat x full, the last two nodes of a graph, or None for one."""
 
-    number: float
+    number: Any  # float, or complex
     flat: Any
     full: Any
 
@@ -52,8 +52,8 @@ class Writer:
         """A number, a node or a product, as a product."""
         if isinstance(x, Product):
             return x
-        if isinstance(x, (int, float)):
-            return Product(float(x), None, None)
+        if isinstance(x, (int, float, complex)):
+            return Product(x, None, None)
         return Product(1.0, x, None) if self._is_flat[x] else Product(1.0, None, x)
 
     def node(self, x: Any) -> Any:
@@ -63,7 +63,7 @@ class Writer:
         front: Any = x.number if x.flat is None else self._scale(x.flat, x.number)
         if x.full is None:
             return front
-        if isinstance(front, float):
+        if isinstance(front, (int, float, complex)):
             return self._scale(x.full, front)
         return self.call(aten.mul.Tensor, x.full, front)
 
@@ -110,7 +110,7 @@ class Writer:
         return self.product(self._sum(self.node(p), self.node(q)))
 
     def _sum(self, a: Any, b: Any) -> Any:
-        if isinstance(a, float):
+        if isinstance(a, (int, float, complex)):
             a, b = b, a
         return self.call(aten.add.Tensor, a, b)
 

@@ -29,10 +29,18 @@ class Rows:
     def take(self, rows: Tensor, dtype: torch.dtype) -> Tensor:
         """Some rows of the batch in C order, (k, size), a copy."""
         if self._flat is not None:
-            piece = self._flat[rows]
+            first, count = int(rows[0]), len(rows)
+            if int(rows[-1]) - first == count - 1 and self._rising(rows):
+                piece = self._flat[first : first + count]
+            else:
+                piece = self._flat[rows]
         else:
             piece = self._array[torch.unravel_index(rows, self._batch)]
         return piece.to(dtype)
+
+    @staticmethod
+    def _rising(rows: Tensor) -> bool:
+        return len(rows) < 2 or bool((rows[1:] > rows[:-1]).all())
 
 
 def as_tensor(a: Any, name: str, device: torch.device | None = None) -> Tensor:

@@ -72,12 +72,9 @@ def _choose(w: Writer, out: Any, args: Sequence[Any], d: Any) -> Any:
     if a is None and b is None:
         return None
     a, b = (0.0 if x is None else w.node(x) for x in (a, b))
-    kind = "Scalar" if isinstance(a, float) and isinstance(b, float) else "self"
-    if kind == "self" and isinstance(a, float):
-        kind = "ScalarSelf"
-    elif kind == "self" and isinstance(b, float):
-        kind = "ScalarOther"
-    return w.call(getattr(aten.where, kind), args[0], a, b)
+    one, two = isinstance(a, torch.fx.Node), isinstance(b, torch.fx.Node)
+    kind = {(True, True): "self", (True, False): "ScalarOther", (False, True): "ScalarSelf"}
+    return w.call(getattr(aten.where, kind.get((one, two), "Scalar")), args[0], a, b)
 
 
 def _arctangent_of_two(w: Writer, out: Any, args: Sequence[Any], d: Any) -> Any:

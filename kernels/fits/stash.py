@@ -106,7 +106,7 @@ class Stash:
         kept = done.nonzero().squeeze(-1)
         if not len(kept):
             return
-        self.pieces.append({k: v[..., kept] for k, v in stopped.collect().items()})
+        self.pieces.append({k: v.index_select(-1, kept) for k, v in stopped.collect().items()})
         self.rows += len(kept)
         if self.rows >= BULK:
             self.flush()
@@ -117,7 +117,7 @@ class Stash:
             return
         found = {k: torch.cat([p[k] for p in self.pieces], -1) for k in self.pieces[0]}
         at = padded(torch.arange(self.rows, device=found["row"].device))
-        found = {k: v[..., at] for k, v in found.items()}
+        found = {k: v.index_select(-1, at) for k, v in found.items()}
         rows, self.pieces = found["row"][: self.rows], []
         self.rows = 0
         self.answer.write(rows, {**found, "covariance": _covariance(found)})

@@ -16,10 +16,10 @@ from kernels.fits.problem import Problem
 from kernels.fits.result import FitStatus
 
 Tensor = torch.Tensor
-LARGEST = 32_000
-"""Numbers in one array of a tile on the CPU: it stays in the cache with its neighbours, and below
-the size at which torch would call its threads."""
-WIDEST = 9 * LANES
+LARGEST = 110_000
+"""Numbers in one array of a tile on the CPU: what is done once for all rows of a tile is then a
+small part of the whole, and its arrays are still near."""
+WIDEST = 33 * LANES
 """Rows of a tile on the CPU. Not a power of two: the rows of a column would share cache lines."""
 ON_DEVICE = 2**24
 """Numbers in one array of a tile elsewhere."""
