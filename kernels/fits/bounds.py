@@ -2,7 +2,9 @@
 
 lower + upper: p = lo + (hi - lo) / 2 (sin u + 1); lower alone: p = lo - 1 + sqrt(u^2 + 1); upper
 alone: p = hi + 1 - sqrt(u^2 + 1). F. James, MINUIT Reference Manual, CERN D506, 1.2.1 and 1.2.3;
-the same in lmfit (`Parameter.setup_bounds`). sqrt(u^2 + 1) - 1 is written as
+the same in lmfit (`Parameter.setup_bounds`). Where the gradient g pushes a parameter onto its bound, g d^2p/du^2 > 0
+belongs to the curvature with respect to u, and is all of it on the bound: with it the way there is
+quadratic too. sqrt(u^2 + 1) - 1 is written as
 u^2 / (1 + sqrt(u^2 + 1)), which does not cancel. Errors are those of p, not of u.
 """
 
@@ -14,7 +16,7 @@ Tensor = torch.Tensor
 INSIDE = 1e-3
 """A start on or beyond a bound is moved inside by this share of the range (of max(|bound|, 1) if
 there is one bound): the derivative with respect to u is zero on a bound, and nothing would move."""
-AT_BOUND = 1e-6
+AT_BOUND = 1e-3
 """|dp/du| below this, relative to its largest (to 1 for one bound), counts as on the bound."""
 
 
@@ -62,6 +64,14 @@ class Bounds:
         """dp/du, (p, rows)."""
         one = u / torch.sqrt(u * u + 1)
         out = torch.where(self._both, self._half * torch.cos(u), torch.ones_like(u))
+        out = torch.where(self._low, one, out)
+        return torch.where(self._high, -one, out)
+
+    def curvature(self, u: Tensor) -> Tensor:
+        """d^2p/du^2, (p, rows)."""
+        root = torch.sqrt(u * u + 1)
+        one = 1 / (root * root * root)
+        out = torch.where(self._both, -self._half * torch.sin(u), torch.zeros_like(u))
         out = torch.where(self._low, one, out)
         return torch.where(self._high, -one, out)
 

@@ -1,7 +1,8 @@
 """The first stage: a fused optimizer of torch on one tensor of many rows.
 
-Parameters are measured from the start in units of its size, and the loss in units of that at the
-start, so one learning rate serves all rows. torch's optimizers know one step and one rate for the
+The loss is measured in units of that at the start, and each parameter from its start in units of the
+change that by itself would, to first order, undo the loss (at most `REACH` times its size). So one
+learning rate serves all rows, and steps are downhill for gradients alone too. torch's optimizers know one step and one rate for the
 whole tensor; a row that no longer gains is frozen, with the best parameters it has seen, and when
 few are left they move to a narrower tile. What is handed on is never worse than the start.
 """
@@ -32,6 +33,7 @@ SCHEDULES = ("constant", "cosine")
 PATIENCE = 25
 """Steps that a row may go without gaining `GAIN` of its loss before it is frozen."""
 GAIN = 1e-3
+REACH = 10.0
 
 _STATE = ("z", "origin", "unit", "first", "best", "lowest", "mark", "since", "count", "active", "row")
 
@@ -113,9 +115,13 @@ class Search:
     def __init__(self, tile: Tile, bounds: Bounds, steps: Steps, u: Tensor, row: Tensor) -> None:
         self.tile, self.bounds, self.steps, self.row = tile, bounds, steps, row
         self.origin = u.clone()
-        half, loss = tile.gradient(bounds.outward(u))
-        norm = torch.sqrt(loss) / half.abs()
-        self.unit = torch.where(u != 0, u.abs(), torch.where(norm.isfinite(), norm, 1)).contiguous()
+        matrix, loss = tile.normal(bounds.outward(u))
+        norm = torch.sqrt(loss) / matrix[:-1].diagonal().mT.sqrt()
+        if bounds.any:
+            norm = norm / bounds.slope(u).abs()
+        norm = torch.where(norm.isfinite(), norm, 1)
+        self.unit = torch.where(u != 0, torch.minimum(norm, REACH * u.abs()), norm).contiguous()
+        half = matrix[:-1, -1].clone()
         self.first = torch.where(loss > 0, loss, 1)
         self.z = torch.zeros_like(self.unit).requires_grad_()
         self.best, self.lowest = torch.zeros_like(self.unit), loss

@@ -195,7 +195,9 @@ class Marquardt:
         matrix, d, slope = self.matrix, self._diagonal.sqrt(), None
         if self.bounds.any:
             slope = torch.cat([self.bounds.slope(self.at), torch.ones_like(self.chi2)[None]])
+            pressed = (matrix[:-1, -1] * self.bounds.curvature(self.at)).clamp_(min=0)
             matrix = matrix * slope[:, None] * slope[None, :]
+            matrix[:-1, :-1].diagonal().mT.add_(pressed)
             d = matrix[:-1, :-1].diagonal().mT.sqrt()
         torch.maximum(self.norms, d, out=self.norms)
         inverse = (d + (d == 0)).reciprocal_()

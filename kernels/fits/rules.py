@@ -73,8 +73,11 @@ def _choose(w: Writer, out: Any, args: Sequence[Any], d: Any) -> Any:
         return None
     a, b = (0.0 if x is None else w.node(x) for x in (a, b))
     one, two = isinstance(a, torch.fx.Node), isinstance(b, torch.fx.Node)
+    if not one and not two:
+        chosen = w.call(aten._to_copy.default, args[0], dtype=torch.float64)
+        return w.plus(w.times(chosen, a - b), b)
     kind = {(True, True): "self", (True, False): "ScalarOther", (False, True): "ScalarSelf"}
-    return w.call(getattr(aten.where, kind.get((one, two), "Scalar")), args[0], a, b)
+    return w.call(getattr(aten.where, kind[one, two]), args[0], a, b)
 
 
 def _arctangent_of_two(w: Writer, out: Any, args: Sequence[Any], d: Any) -> Any:
