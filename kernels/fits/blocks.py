@@ -49,7 +49,7 @@ def _by_forward(residuals: Callable[[Tensor], Tensor], params: Tensor) -> Sums:
     slopes = []
     value = torch.empty(0)
     for tangent in torch.eye(len(params), dtype=params.dtype, device=params.device):
-        value, slope = torch.func.jvp(residuals, (params,), (tangent,))
+        value, slope = torch.func.jvp(residuals, (params,), (tangent,))[:2]
         slopes.append(_flat(slope))
     r = _flat(value)
     counted = ~r.isnan()

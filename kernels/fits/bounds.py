@@ -2,10 +2,10 @@
 
 lower + upper: p = lo + (hi - lo) / 2 (sin u + 1); lower alone: p = lo - 1 + sqrt(u^2 + 1); upper
 alone: p = hi + 1 - sqrt(u^2 + 1). F. James, MINUIT Reference Manual, CERN D506, 1.2.1 and 1.2.3;
-the same in lmfit (`Parameter.setup_bounds`). Where the gradient g pushes a parameter onto its bound, g d^2p/du^2 > 0
-belongs to the curvature with respect to u, and is all of it on the bound: with it the way there is
-quadratic too. sqrt(u^2 + 1) - 1 is written as
-u^2 / (1 + sqrt(u^2 + 1)), which does not cancel. Errors are those of p, not of u.
+the same in lmfit (`Parameter.setup_bounds`). Where the gradient g pushes a parameter onto its
+bound, g d^2p/du^2 > 0 belongs to the curvature with respect to u, and is all of it on the bound:
+with it the way there is quadratic too. sqrt(u^2 + 1) - 1 is written as u^2 / (1 + sqrt(u^2 + 1)),
+which does not cancel. Errors are those of p, not of u.
 """
 
 from __future__ import annotations

@@ -69,7 +69,9 @@ class Checkpoint:
 
 def _equal(a: Any, b: Any) -> bool:
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
-        return a.shape == b.shape and bool(torch.equal(a.isnan(), b.isnan())) and bool(
-            torch.equal(a.nan_to_num(), b.nan_to_num())
+        return (
+            a.shape == b.shape
+            and bool(torch.equal(a.isnan(), b.isnan()))
+            and bool(torch.equal(a.nan_to_num(), b.nan_to_num()))
         )
     return type(a) is type(b) and bool(a == b)

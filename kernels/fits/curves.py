@@ -11,7 +11,7 @@ import torch
 from kernels.arguments import check_choice, check_threads
 from kernels.fits.answer import Answer, Queue
 from kernels.fits.bounds import Bounds
-from kernels.fits.descent import OPTIMIZERS, SCHEDULES, Descent, Steps
+from kernels.fits.descent import OPTIMIZERS, RATES, SCHEDULES, Descent, Steps
 from kernels.fits.jacobian import Slopes, differentiate
 from kernels.fits.marquardt import Limits, Marquardt
 from kernels.fits.normal import LANES
@@ -46,7 +46,7 @@ def fit(
     tol: float | None = None,
     max_iterations: int | None = None,
     steps: int | None = None,
-    learning_rate: float = 0.05,
+    learning_rate: float | None = None,
     schedule: str = "cosine",
     starts: int = 1,
     spread: float = 0.5,
@@ -87,7 +87,7 @@ def fit(
         Distance from the minimum in units of the standard error; default 1e-8.
     max_iterations : int
         Evaluations by Levenberg-Marquardt, default 100 (free parameters + 1).
-    steps, learning_rate, schedule : of the optimizer; `cosine` or `constant`
+    steps, learning_rate, schedule : of the optimizer; None: `RATES`; `cosine` or `constant`
     starts, spread : int, float
         With more than one start, each start value is also multiplied by exp(u), u spread evenly
         over [-spread, spread], the same for all rows; the best fit of each row is kept.
@@ -117,11 +117,12 @@ def fit(
     for key, value in numbers.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"fit: {key}: got {value!r}, expected a whole number >= 1")
-    for key, real in {"learning_rate": learning_rate, "spread": spread, "tol": tol or TOL}.items():
+    rate = learning_rate or RATES.get(name or "", 1.0)
+    for key, real in {"learning_rate": rate, "spread": spread, "tol": tol or TOL}.items():
         if not 0 < real < math.inf:
             raise ValueError(f"fit: {key}: got {real!r}, expected a number > 0")
     how = _How(
-        steps=None if name is None else Steps(name, numbers["steps"], learning_rate, schedule,
+        steps=None if name is None else Steps(name, numbers["steps"], rate, schedule,
                                               compiled=compile),
         limits=Limits(
             tol or (TOL if second == "lm" else FIRST_ORDER_TOL),

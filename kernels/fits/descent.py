@@ -1,10 +1,10 @@
 """The first stage: a fused optimizer of torch on one tensor of many rows.
 
-The loss is measured in units of that at the start, and each parameter from its start in units of the
-change that by itself would, to first order, undo the loss (at most `REACH` times its size). So one
-learning rate serves all rows, and steps are downhill for gradients alone too. torch's optimizers know one step and one rate for the
-whole tensor; a row that no longer gains is frozen, with the best parameters it has seen, and when
-few are left they move to a narrower tile. What is handed on is never worse than the start.
+The loss is measured in units of that at the start, and each parameter from its start in units of
+the change that by itself would, to first order, undo the loss (at most `REACH` times its size). So
+one learning rate serves all rows. torch's optimizers know one step and one rate for the whole
+tensor; a row that no longer gains is frozen, with the best parameters it has seen, and when few are
+left they move to a narrower tile. What is handed on is never worse than the start.
 """
 
 from __future__ import annotations
@@ -29,20 +29,34 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adamw": torch.optim.AdamW,
     "adagrad": torch.optim.Adagrad,
 }
+RATES = {"sgd": 0.2, "adam": 0.05, "adamw": 0.05, "adagrad": 0.5}
+"""Learning rates where none is given."""
 SCHEDULES = ("constant", "cosine")
 PATIENCE = 25
 """Steps that a row may go without gaining `GAIN` of its loss before it is frozen."""
 GAIN = 1e-3
 REACH = 10.0
 
-_STATE = ("z", "origin", "unit", "first", "best", "lowest", "mark", "since", "count", "active", "row")
+_STATE = (
+    "z",
+    "origin",
+    "unit",
+    "first",
+    "best",
+    "lowest",
+    "mark",
+    "since",
+    "count",
+    "active",
+    "row",
+)
 
 
 class Steps(NamedTuple):
     """How to descend."""
 
     optimizer: str
-    count: int
+    number: int
     rate: float
     schedule: str
     fused: bool = True
@@ -52,7 +66,7 @@ class Steps(NamedTuple):
         """The learning rate of a step."""
         if self.schedule == "constant":
             return self.rate
-        return self.rate * 0.5 * (1 + math.cos(math.pi * step / self.count))
+        return self.rate * 0.5 * (1 + math.cos(math.pi * step / self.number))
 
 
 def make_optimizer(steps: Steps, params: Tensor) -> torch.optim.Optimizer:
@@ -98,7 +112,7 @@ class Descent:
         row = torch.full((tile.width,), -1, device=at.device)
         row[lanes] = at[lanes]
         state = Search(tile, self.bounds, self.steps, self.bounds.inward(free), row)
-        for step in range(self.steps.count):
+        for step in range(self.steps.number):
             state.advance(step)
             left = int(state.active.sum())
             if left == 0:

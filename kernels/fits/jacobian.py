@@ -30,7 +30,7 @@ Slopes = Callable[..., tuple[Tensor, list[Slope]]]
 
 
 class Derivative(NamedTuple):
-    """A model with its derivatives, how they are found, and whether for this number of rows only."""
+    """A model with its derivatives, how they are found, and if for this number of rows only."""
 
     slopes: Slopes
     route: str  # "recorded" or "forward mode"
@@ -58,7 +58,9 @@ def differentiate(
     """
     try:
         recorded = _record(model, x, params)
-        return Derivative(_write(recorded, x, free, source), "recorded", _is_sized(recorded, params))
+        return Derivative(
+            _write(recorded, x, free, source), "recorded", _is_sized(recorded, params)
+        )
     except Exception:  # whatever stops the recording, the model itself may be right
         return Derivative(_push(model, free, source), "forward mode", False)
 
@@ -191,7 +193,6 @@ class _Tangents:
         found = RULES[node.target](writer, made[node], args, change)
         return found if found is None else writer.product(found)
 
-
     def _take(self, writer: Writer, node: Any, made: dict[Any, Any], i: int) -> Product | None:
         """One of the two values of an operation that has two."""
         pair, which = node.args
@@ -228,8 +229,9 @@ def _push(model: Model, free: Sequence[int], source: Sequence[int]) -> Slopes:
             for i in free:
                 tangent = torch.zeros_like(params)
                 tangent[..., torch.tensor(source) == i] = 1
-                out = model(x, forward_ad.make_dual(params, tangent))
-                value, slope = forward_ad.unpack_dual(out)
+                dual = forward_ad.make_dual(params, tangent)  # type: ignore[no-untyped-call]
+                out = model(x, dual)
+                value, slope = forward_ad.unpack_dual(out)  # type: ignore[no-untyped-call]
                 slopes.append(slope if slope is None else (1.0, None, slope))
         return (model(x, params) if value is None else value), slopes
 

@@ -17,12 +17,12 @@ from kernels.fits.blocks import Sums, add_in_order
 from kernels.fits.bounds import Bounds
 from kernels.fits.checkpoint import Checkpoint
 from kernels.fits.curves import METHODS, TOL
-from kernels.fits.descent import SCHEDULES, Search, Steps
+from kernels.fits.descent import RATES, SCHEDULES, Search, Steps
 from kernels.fits.marquardt import Limits, Marquardt
 from kernels.fits.problem import Problem, pose
 from kernels.fits.result import Fit
 from kernels.fits.stash import EPS, Stash
-from kernels.fits.tile import Tile, columns
+from kernels.fits.tile import Tile
 
 Tensor = torch.Tensor
 Evaluate = Callable[[Tensor, bool], Sums | Iterable[Sums]]
@@ -43,7 +43,7 @@ def fit_global(
     tol: float = TOL,
     max_iterations: int | None = None,
     steps: int = 200,
-    learning_rate: float = 0.05,
+    learning_rate: float | None = None,
     schedule: str = "cosine",
     checkpoint: Any = None,
     every: int = 10,
@@ -84,20 +84,19 @@ def fit_global(
     check_choice("fit_global: schedule", schedule, SCHEDULES)
     problem = _pose(start, bounds, fixed, tied, names, absolute)
     name = method.rpartition("+")[0]
-    how = Steps(name, steps, learning_rate, schedule) if name else None
+    rate = learning_rate or RATES.get(name, 1.0)
+    how = Steps(name, steps, rate, schedule) if name else None
     tries = max_iterations or 100 * (len(problem.free) + 1)
     held = Checkpoint(checkpoint, every, minutes, {
         "start": torch.as_tensor(start, dtype=torch.float64), "free": list(problem.free),
         "source": list(problem.source), "lower": problem.lower, "upper": problem.upper,
-        "method": method, "steps": steps, "rate": learning_rate, "schedule": schedule,
+        "method": method, "steps": steps, "rate": rate, "schedule": schedule,
     })  # fmt: skip
     tile = _Whole(problem, evaluate)
     return _Joint(tile, held, how, Limits(tol, tries, how is not None), report).run()
 
 
-def _pose(
-    start: Any, bounds: Any, fixed: Any, tied: Any, names: Any, absolute: bool
-) -> Problem:
+def _pose(start: Any, bounds: Any, fixed: Any, tied: Any, names: Any, absolute: bool) -> Problem:
     """As a problem of one curve without data."""
     nothing: Any = torch.zeros(1, dtype=torch.float64)
     if not isinstance(start, torch.Tensor):
@@ -239,7 +238,7 @@ class _Joint:
         if state is not None:
             search.restore(state["search"])
             begun, self.tile.count = state["search"]["step"], state["count"]
-        for step in range(begun, self.steps.count):
+        for step in range(begun, self.steps.number):
             if not bool(search.active[0]):
                 break
             search.advance(step)

@@ -8,9 +8,9 @@ His smallest factor is 1/3; a tenth, as Marquardt's (1963), saves evaluations ne
 goes to 0 the step becomes Gauss-Newton's.
 
 A row has converged when the Gauss-Newton step from where it stands would move no combination of
-parameters by more than 100 `tol` of its standard error (the relative offset of D. M. Bates and D. G.
-Watts, Technometrics 23 (1981) 179), and what it leaves, by the rate at which the offset fell last,
-is less than `tol`; or its residuals are rounding, or the step is. That last step is taken.
+parameters by more than 100 `tol` of its standard error (the relative offset of D. M. Bates and D.
+G. Watts, Technometrics 23 (1981) 179), and what it leaves, by the rate at which the offset fell
+last, is less than `tol`; or its residuals are rounding, or the step is. That last step is taken.
 """
 
 from __future__ import annotations

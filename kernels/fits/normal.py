@@ -8,6 +8,7 @@ differently.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -44,13 +45,13 @@ class Sums:
 
     def __init__(self, size: int, points: int, width: int, device: torch.device) -> None:
         """For `size` - 1 free parameters; points are those of real and imaginary parts."""
-        make = {"dtype": torch.float64, "device": device}
-        self.matrix = torch.zeros(size, size, width, **make)  # type: ignore[arg-type]
+        make = functools.partial(torch.zeros, dtype=torch.float64, device=device)
+        self.matrix = make(size, size, width)
         self._cells = [[self.matrix[i, j] for j in range(size)] for i in range(size)]
-        self._factors = torch.ones(size, width, **make)  # type: ignore[arg-type]
+        self._factors = make(size, width) + 1
         self._rows = list(self._factors)
         self._across, self._down = self._factors[None], self._factors[:, None]
-        self._product = torch.empty(points, width, **make).mT  # type: ignore[arg-type]
+        self._product = make(points, width).mT
         self._points = points
 
     def add_up(
@@ -68,7 +69,8 @@ class Sums:
             residual = _as_real(residual)
             weights = weights._replace(each=_twice(weights.each), counted=_twice(weights.counted))
         if weights.each is not None or weights.counted is not None:
-            residual, *fulls = (weights.apply(f) for f in (residual, *fulls))
+            columns: Any = [weights.apply(f) for f in (residual, *fulls)]
+            residual, *fulls = columns
         chi2 = None
         if weights.loss != "linear":
             rho, of_residual, of_slope = losses.weigh(residual, weights.loss, weights.scale)

@@ -138,7 +138,7 @@ def _name(found: Any, start: Tensor | None, names: Any) -> tuple[str, ...]:
         raise ValueError("fit: start: got None, expected values: only a named model has a guess")
     elif names is None:
         names = [f"p{k}" for k in range(start.shape[-1] if start.ndim else 1)]
-    names = tuple(names)
+    names = tuple(str(n) for n in names)
     if start is not None and (start.ndim == 0 or start.shape[-1] != len(names)):
         raise ValueError(
             f"fit: start: got shape {tuple(start.shape)}, expected ({len(names)},) or (batch..., "
@@ -149,7 +149,7 @@ def _name(found: Any, start: Tensor | None, names: Any) -> tuple[str, ...]:
                          "imaginary parts as two")  # fmt: skip
     if len(set(names)) != len(names) or not names:
         raise ValueError(f"fit: names: got {names!r}, expected names that differ")
-    return names
+    return tuple(names)
 
 
 def index_of(key: Any, taken: Mapping[str, int], what: str) -> int:

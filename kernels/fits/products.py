@@ -43,9 +43,7 @@ class Writer:
         if key not in self._known:
             node = self.graph.call_function(target, args, kwargs)
             self._known[key] = node
-            self._is_flat[node] = all(
-                self._is_flat.get(n, False) for n in node.all_input_nodes
-            )
+            self._is_flat[node] = all(self._is_flat.get(n, False) for n in node.all_input_nodes)
         return self._known[key]
 
     def product(self, x: Any) -> Product:
@@ -67,7 +65,7 @@ class Writer:
             return self._scale(x.full, front)
         return self.call(aten.mul.Tensor, x.full, front)
 
-    def _scale(self, node: Any, number: float) -> Any:
+    def _scale(self, node: Any, number: Any) -> Any:
         if number == 1:
             return node
         if number == -1:
@@ -79,9 +77,7 @@ class Writer:
         if a is None or b is None:
             return None
         p, q = self.product(a), self.product(b)
-        return Product(
-            p.number * q.number, self._both(p.flat, q.flat), self._both(p.full, q.full)
-        )
+        return Product(p.number * q.number, self._both(p.flat, q.flat), self._both(p.full, q.full))
 
     def _both(self, a: Any, b: Any) -> Any:
         if a is None or b is None:

@@ -92,9 +92,9 @@ def broadcast(a: Any, name: str, batch: Sequence[int], size: int, device: torch.
     if array.ndim == 0:
         array = array[None]
     try:
-        whole = torch.broadcast_shapes(array.shape, (*batch, size))
-    except RuntimeError:
-        whole = torch.Size()
+        whole = np.broadcast_shapes(tuple(array.shape), (*batch, size))
+    except ValueError:
+        whole = ()
     if whole != (*batch, size):
         raise ValueError(
             f"{name}: got shape {tuple(array.shape)}, expected one that broadcasts to "

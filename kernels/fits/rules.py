@@ -59,7 +59,9 @@ def _power_of_tensors(w: Writer, out: Any, args: Sequence[Any], d: Any) -> Any:
     if d(1) is None:
         return base
     # 0^p does not move with p
-    log = w.call(aten.log.default, w.call(aten.where.ScalarOther, w.call(aten.ne.Scalar, a, 0), a, 1))
+    log = w.call(
+        aten.log.default, w.call(aten.where.ScalarOther, w.call(aten.ne.Scalar, a, 0), a, 1)
+    )
     return w.plus(base, w.times(w.times(d(1), log), out))
 
 
@@ -152,7 +154,6 @@ RULES: dict[Any, Rule] = {
     aten.erf.default: _chain(lambda w, a, out: _error_slope(w, a, 1.0)),
     aten.erfc.default: _chain(lambda w, a, out: _error_slope(w, a, -1.0)),
 }  # fmt: skip
-
 
 
 def _faddeeva(w: Writer, values: Any, args: Sequence[Any], d: Any) -> tuple[Any, Any]:

@@ -70,13 +70,15 @@ class Stopped:
         variance = state["chi2"] / (state["number"] - f).clamp(min=1)
         self.offset = (quadratic / (f * variance)).sqrt()
         self.step = -solver.substitute() / self.unit
-        return ~(d > 0) | self._is_nothing(d) | (solver.diagonal <= SINGULAR)
+        lost: Tensor = ~(d > 0) | self._is_nothing(d) | (solver.diagonal <= SINGULAR)
+        return lost
 
     def _is_nothing(self, d: Tensor) -> Tensor:
         """Where a change of a parameter by its own size is not seen in the data."""
         state = self.state
         size = self.bounds.outward(torch.maximum(state["u"].abs(), state["first"])).abs()
-        return (size > 0) & (d * size <= 4 * EPS * state["size"].sqrt())
+        unseen: Tensor = (size > 0) & (d * size <= 4 * EPS * state["size"].sqrt())
+        return unseen
 
     def collect(self) -> dict[str, Tensor]:
         """What the errors are made of, for every row."""

@@ -75,9 +75,7 @@ class Tile:
         new.y, new.params = self.y[:, lanes].contiguous(), self.params[:, lanes].contiguous()
         new.counted = None if self.counted is None else self.counted[:, lanes].contiguous()
         new.each = None if self.each is None else self.each[:, lanes].contiguous()
-        new.number, new.size, new.spread = (
-            a[lanes] for a in (self.number, self.size, self.spread)
-        )
+        new.number, new.size, new.spread = (a[lanes] for a in (self.number, self.size, self.spread))
         new.sums = None
         return new
 
@@ -140,9 +138,7 @@ class Tile:
         w = None if sigma is None else torch.where(counted, 1 / sigma, 0)
         return (None if bool(counted.all()) else counted), w, bad
 
-    def _measure(
-        self, lanes: Tensor, y: Tensor, w: Tensor | None, counted: Tensor | None
-    ) -> None:
+    def _measure(self, lanes: Tensor, y: Tensor, w: Tensor | None, counted: Tensor | None) -> None:
         """Number of real data, sum of their squares, and that about their mean.
 
         Weights of one are left out, which changes no bit.

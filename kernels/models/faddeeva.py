@@ -55,8 +55,8 @@ def _slopes(x: Tensor, y: Tensor, re: Tensor, im: Tensor) -> tuple[Tensor, Tenso
 
 
 def _fake(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    x, y = torch.broadcast_tensors(x, y)
-    return torch.empty_like(x, dtype=torch.float64), torch.empty_like(x, dtype=torch.float64)
+    like = torch.empty_like(x + y, dtype=torch.float64)
+    return like, torch.empty_like(like)
 
 
 _op = define("faddeeva", "(Tensor x, Tensor y) -> (Tensor, Tensor)", _compute, _fake)
@@ -83,7 +83,7 @@ class _Faddeeva(torch.autograd.Function):
     @staticmethod
     def forward(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         if is_wrapped(x) or is_wrapped(y):
-            return tuple(torch.ops.eigenstream.faddeeva(x, y))  # type: ignore[return-value]
+            return tuple(torch.ops.eigenstream.faddeeva(x, y))
         return _compute(x, y)
 
     @staticmethod

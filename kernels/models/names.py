@@ -59,9 +59,13 @@ def _add(models: Sequence[Model], labels: Sequence[str], parts: Sequence[str]) -
     def rename(given: Mapping[str, object], label: str) -> dict[str, object]:
         return {f"{label}_{k}": v for k, v in given.items()}
 
-    bounds = {k: v for m, n in zip(models, labels, strict=True) for k, v in rename(m.bounds, n).items()}
+    bounds = {
+        k: v for m, n in zip(models, labels, strict=True) for k, v in rename(m.bounds, n).items()
+    }
     tied = {
-        f"{n}_{k}": f"{n}_{v}" for m, n in zip(models, labels, strict=True) for k, v in m.tied.items()
+        f"{n}_{k}": f"{n}_{v}"
+        for m, n in zip(models, labels, strict=True)
+        for k, v in m.tied.items()
     }
     names = tuple(f"{n}_{k}" for m, n in zip(models, labels, strict=True) for k in m.names)
     return Model(total, names, _guess_in_turn(models, parts), bounds, tied)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import math
 import torch
 
 from kernels.models.faddeeva import faddeeva
-from kernels.models.parts import Model, Tensor, column, find_bump
+from kernels.models.parts import Guess, Model, Tensor, column, find_bump
 
 _ROOT_2PI = math.sqrt(2 * math.pi)
 _HALF = math.sqrt(2 * math.log(2))
@@ -52,7 +52,7 @@ def damped_oscillator(x: Tensor, params: Tensor) -> Tensor:
     return amplitude / torch.sqrt((1 - u**2) ** 2 + (2 * sigma * u) ** 2)
 
 
-def _guess(area: float, width: float, *more: float) -> object:
+def _guess(area: float, width: float, *more: float) -> Guess:
     def guess(x: Tensor, y: Tensor, counted: Tensor) -> Tensor:
         bump = find_bump(x, y, counted)
         sigma = bump.half * width

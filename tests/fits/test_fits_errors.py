@@ -22,7 +22,8 @@ def test_pulls(name: str) -> None:
                     rng.uniform(0.7, 1.2, count)]).T  # fmt: skip
     true = one
     if "+" in name:
-        true = np.concatenate([one - [0, 2.5, 0], one + [0, 2.5, 0]], -1)
+        apart = np.array([0, 2.5, 0])
+        true = np.concatenate([one - apart, one + apart], -1)
     clean = kernels.models.find(name).function(torch.from_numpy(x), torch.from_numpy(true))
     y = clean.numpy() + 0.1 * rng.standard_normal((count, 80))
     found = kernels.fit(name, x, y, true * 1.02, sigma=0.1)

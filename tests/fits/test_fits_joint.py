@@ -64,9 +64,7 @@ def test_bounds_fixed_and_exact_data() -> None:
 
 
 @pytest.mark.parametrize("start", [START, [9.0, -1.0, 0.2, -3.0]])
-def test_broken_off_anywhere_it_ends_with_the_same_bits(
-    tmp_path: Path, start: list[float]
-) -> None:
+def test_broken_off_anywhere_it_ends_with_the_same_bits(tmp_path: Path, start: list[float]) -> None:
     whole = Stack()
     expected = kernels.fit_global(whole.evaluate, start, steps=30)
     path, stack = tmp_path / "fit.pt", Stack()
@@ -117,12 +115,15 @@ def test_an_eigenvalue_model() -> None:
 
     def bands(p: Any) -> Any:
         off = p[0] + p[1] * torch.cos(k)
-        h = torch.stack([torch.stack([p[2] + 0 * k, off], -1), torch.stack([off, -p[2] + 0 * k], -1)], -1)
+        h = torch.stack(
+            [torch.stack([p[2] + 0 * k, off], -1), torch.stack([off, -p[2] + 0 * k], -1)], -1
+        )
         return kernels.eigvalsh(h).values
 
     target = bands(torch.tensor([1.0, 0.4, 0.7], dtype=torch.float64))
     found = kernels.fit_global(
-        lambda p, second: kernels.sum_block(lambda q: bands(q) - target, p, second), [1.1, 0.36, 0.77]
+        lambda p, second: kernels.sum_block(lambda q: bands(q) - target, p, second),
+        [1.1, 0.36, 0.77],
     )
     assert found.converged and np.abs(found.params - [1, 0.4, 0.7]).max() < 1e-7
 

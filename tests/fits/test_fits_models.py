@@ -20,8 +20,10 @@ TRUTH: dict[str, tuple[float, ...]] = {
     "gaussian": (3, 4.2, 0.7), "lorentzian": (3, 4.2, 0.7), "voigt": (3, 4.2, 0.4, 0.4),
     "pseudo_voigt": (3, 4.2, 0.7, 0.4), "damped_oscillator": (1.5, 4.2, 0.1),
     "exponential": (3, 2.5), "powerlaw": (3, -1.3), "constant": (2.0,), "linear": (-0.5, 2.0),
-    "polynomial3": (1, -2, 0.5, 0.1), "gaussian + lorentzian + linear": (3, 2.5, 0.4, 4, 7, 0.6, 0.1, 1),
-    "gaussian + gaussian + constant": (3, 3, 0.4, 5, 7, 0.8, 0.5), "exponential + constant": (3, 2, 1),
+    "polynomial3": (1, -2, 0.5, 0.1),
+    "gaussian + lorentzian + linear": (3, 2.5, 0.4, 4, 7, 0.6, 0.1, 1),
+    "gaussian + gaussian + constant": (3, 3, 0.4, 5, 7, 0.8, 0.5),
+    "exponential + constant": (3, 2, 1),
     "voigt + constant": (-3, 4.2, 0.4, 0.4, 5),
 }  # fmt: skip
 

@@ -26,7 +26,9 @@ def test_status() -> None:
     assert np.isnan(found.stderr[:5]).all() and np.isnan(found.covariance[:5]).all()
     assert np.isnan(found.params[[0, 1, 2, 4]]).all() and abs(found.params[3, 0]) < 1e-100
     assert found.parameter[3] in (1, 2) and (found.parameter[[0, 1, 2, 4, 5, 6, 7]] == -1).all()
-    stopped = kernels.fit(cases.peak, cases.X, y[5:], start[5:] * 1.3, max_iterations=2, method="lm")
+    stopped = kernels.fit(
+        cases.peak, cases.X, y[5:], start[5:] * 1.3, max_iterations=2, method="lm"
+    )
     assert (stopped.status == FitStatus.limit).all() and (stopped.iterations == 2).all()
     assert np.isfinite(stopped.params).all() and np.isnan(stopped.stderr).all()
     assert np.abs(found.params[5:] - true[5:]).max() < 0.3
@@ -80,7 +82,9 @@ def test_fixed_and_tied() -> None:
     assert (found.covariance[:, 1] == 0).all() and found.converged.all()
 
     def three(x: Any, params: Any) -> Any:
-        fixed = torch.cat([params[..., :1], params[..., 1:2], params[..., 2:3], params[..., :1]], -1)
+        fixed = torch.cat(
+            [params[..., :1], params[..., 1:2], params[..., 2:3], params[..., :1]], -1
+        )
         return cases.peak(x, fixed)
 
     tied = kernels.fit(cases.peak, cases.X, y, start, tied={3: 0})
@@ -147,7 +151,7 @@ def test_first_order_methods_and_starts() -> None:
     exact = kernels.fit(cases.peak, cases.X, y, start)
     for method in ("adam", "adamw", "adagrad", "sgd"):
         found = kernels.fit(cases.peak, cases.X, y, start, method=method, steps=400)
-        begun = ((y - cases.peak(torch.from_numpy(cases.X), torch.from_numpy(start)).numpy()) ** 2)
+        begun = (y - cases.peak(torch.from_numpy(cases.X), torch.from_numpy(start)).numpy()) ** 2
         assert (found.chi2 < begun.sum(-1)).all() and (found.chi2 >= exact.chi2 - 1e-12).all()
     far = start * np.array([1, -6, 1, 1])
     once = kernels.fit(cases.peak, cases.X, y, far, method="lm")
