@@ -105,11 +105,16 @@ class Stash:
 
     def add(self, stopped: Stopped, done: Tensor) -> None:
         """Take over the rows that are done, the first of those looked at."""
-        kept = done.nonzero().squeeze(-1)
-        if not len(kept):
+        count = int(done.sum())
+        if not count:
             return
-        self.pieces.append({k: v.index_select(-1, kept) for k, v in stopped.collect().items()})
-        self.rows += len(kept)
+        found = stopped.collect()
+        if count == len(done):  # as most often
+            self.pieces.append({k: v[..., :count] for k, v in found.items()})
+        else:
+            kept = done.nonzero().squeeze(-1)
+            self.pieces.append({k: v.index_select(-1, kept) for k, v in found.items()})
+        self.rows += count
         if self.rows >= BULK:
             self.flush()
 
