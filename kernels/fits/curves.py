@@ -17,9 +17,10 @@ from kernels.fits.marquardt import Limits, Marquardt
 from kernels.fits.normal import LANES
 from kernels.fits.problem import Problem, pose
 from kernels.fits.result import Fit
+from kernels.fits.script import WORTH, Scripts
 from kernels.fits.stash import Stash
 from kernels.fits.threads import share
-from kernels.fits.tile import Tile, width_for
+from kernels.fits.tile import Tile, make_sums, sum_up, width_for
 
 METHODS = ("lm", *OPTIMIZERS, *(f"{name}+lm" for name in OPTIMIZERS))
 TOL = 1e-8
@@ -163,6 +164,8 @@ class _Search:
         if device.type != "cpu":
             self.workers = 1
         self.slopes: dict[int, Slopes] = {}
+        wanted = problem.count >= WORTH and device.type == "cpu"
+        self.scripts = Scripts(self._sum_up, wanted)
 
     def run(self) -> Answer:
         """Fit all rows."""
@@ -190,14 +193,24 @@ class _Search:
         if not found.sized:
             self.slopes[LANES] = found.slopes
         if found.route != "recorded":
-            self.workers = 1
+            self.workers, self.scripts = 1, Scripts(self._sum_up, False)
+
+    def _sum_up(self, key: tuple[int, bool, bool], *args: torch.Tensor) -> Any:
+        """What is written down as a script."""
+        sums = make_sums(self.problem, key[0])
+        return sum_up(self.problem, self.slopes[key[0]], sums, key, *args)
+
+    def _make_tile(self) -> Tile:
+        tile = Tile(self.problem, self.width, self.slopes[self.width])
+        tile.scripts = self.scripts
+        return tile
 
     def _march(self, queue: Queue, limits: Limits) -> torch.Tensor:
         """Levenberg-Marquardt on a queue; the rows that it hands back."""
         back: list[torch.Tensor] = []
 
         def work() -> None:
-            tile = Tile(self.problem, self.width, self.slopes[self.width])
+            tile = self._make_tile()
             stash = Stash(self.answer)
             search = Marquardt(tile, self.bounds, stash, limits, self.slopes[LANES])
             search.run(queue)
@@ -218,7 +231,7 @@ class _Search:
         queue = Queue(rows)
 
         def work() -> None:
-            tile = Tile(problem, self.width, self.slopes[self.width])
+            tile = self._make_tile()
             Descent(tile, self.bounds, steps, self.slopes[LANES]).run(queue, best, spent, place)
 
         share(work, self.workers)

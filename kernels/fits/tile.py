@@ -14,6 +14,7 @@ from kernels.fits.jacobian import Slopes
 from kernels.fits.normal import LANES, Sums, Weights
 from kernels.fits.problem import Problem
 from kernels.fits.result import FitStatus
+from kernels.fits.script import Scripts
 
 Tensor = torch.Tensor
 LARGEST = 110_000
@@ -66,6 +67,7 @@ class Tile:
         self.each = None if p.sigma is None else columns(width, n, like=p) + 1
         self.number, self.size, self.spread = (columns(width, like=p) for _ in range(3))
         self.sums: Sums | None = None
+        self.scripts: Scripts | None = None
 
     def narrow(self, lanes: Tensor, slopes: Slopes) -> Tile:
         """A tile of some of the lanes."""
@@ -76,7 +78,7 @@ class Tile:
         new.counted = None if self.counted is None else self.counted[:, lanes].contiguous()
         new.each = None if self.each is None else self.each[:, lanes].contiguous()
         new.number, new.size, new.spread = (a[lanes] for a in (self.number, self.size, self.spread))
-        new.sums = None
+        new.sums, new.scripts = None, self.scripts
         return new
 
     def variables(self) -> Any:
@@ -185,7 +187,11 @@ class Tile:
                 params[k] = params[s]
         return params
 
-    def _evaluate(self, free: Tensor) -> tuple[Tensor, Any, Weights]:
+    def normal(self, free: Tensor) -> tuple[Tensor, Tensor]:
+        """Upper triangle of the normal equations (f + 1, f + 1, width) and what is minimised.
+
+        The first is overwritten by the next call.
+        """
         p = self.problem
         if len(p.free) == p.p:
             self.params.copy_(free)
@@ -194,28 +200,45 @@ class Tile:
             for k, s in enumerate(p.source):
                 if s in where:
                     self.params[k] = where[s]
+        args = self.params, self.y, *self.x
+        more = [a for a in (self.each, self.counted) if a is not None]
+        key = self.width, self.each is not None, self.counted is not None
+        script = None if self.scripts is None else self.scripts.find(key, (*args, *more))
+        if script is not None:
+            matrix, chi2 = script(*args, *more)
+            return matrix, chi2
         assert self.slopes is not None
-        value, slopes = self.slopes(self.variables(), self.params.mT)
-        weights = Weights(
-            None if self.each is None else self.each.mT,
-            None if self.counted is None else self.counted.mT,
-            p.loss,
-            p.scale,
-        )
-        return value - self.y.mT, slopes, weights
-
-    def normal(self, free: Tensor) -> tuple[Tensor, Tensor]:
-        """Upper triangle of the normal equations (f + 1, f + 1, width) and what is minimised.
-
-        The first is overwritten by the next call.
-        """
-        residual, slopes, weights = self._evaluate(free)
         if self.sums is None:
-            points = self.problem.points * (2 if residual.is_complex() else 1)
-            self.sums = Sums(len(free) + 1, points, self.width, free.device)
-        return self.sums.add_up(residual, slopes, weights)
+            self.sums = make_sums(p, self.width)
+        return sum_up(p, self.slopes, self.sums, key, *args, *more)
 
     def gradient(self, free: Tensor) -> tuple[Tensor, Tensor]:
         """Half the gradient (f, width), and what is minimised."""
         matrix, chi2 = self.normal(free)
         return matrix[:-1, -1].clone(), chi2
+
+
+def make_sums(problem: Problem, width: int) -> Sums:
+    """For tiles of a width."""
+    points = problem.points * (2 if problem.dtype.is_complex else 1)
+    return Sums(len(problem.free) + 1, points, width, problem.device)
+
+
+def sum_up(
+    problem: Problem, slopes: Slopes, sums: Sums, key: tuple[int, bool, bool], *args: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The model and its sums over points, of nothing but tensors.
+
+    Parameters
+    ----------
+    key : width, whether there are weights, whether points are left out
+    *args : parameters, y, each x, then weights and what counts as far as there are
+    """
+    params, y, *rest = args
+    count = len(problem.x)
+    x, more = [v.mT for v in rest[:count]], [m.mT for m in rest[count:]]
+    value, found = slopes(tuple(x) if problem.several else x[0], params.mT)
+    each = more[0] if key[1] else None
+    counted = more[-1] if key[2] else None
+    weights = Weights(each, counted, problem.loss, problem.scale)
+    return sums.add_up(value - y.mT, found, weights)

@@ -146,3 +146,8 @@ def test_captured_is_eager_on_the_cpu() -> None:
 def test_a_compiled_step_has_the_bits_of_an_eager_one() -> None:
     found = compare_compiled(("adam", "sgd"), 3)
     assert all(v == "equal" or v.startswith("not compiled") for v in found.values()), found
+    y, _, start = cases.curves(70)
+    how: dict[str, Any] = {"method": "adam", "steps": 5}
+    eager = kernels.fit(cases.peak, cases.X, y, start, **how)
+    compiled = kernels.fit(cases.peak, cases.X, y, start, compile=True, **how)
+    assert cases.differing(eager, compiled) == []

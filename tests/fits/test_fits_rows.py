@@ -11,7 +11,7 @@ import torch
 
 import kernels
 from kernels import FitStatus
-from kernels.fits import tile
+from kernels.fits import curves, tile
 
 BAD = {3: FitStatus.no_data, 500: FitStatus.singular, 700: FitStatus.no_data, 900: None}
 
@@ -59,6 +59,22 @@ def test_threads_and_tiles_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(tile, "WIDEST", 192)
     narrow = kernels.fit(cases.peak, cases.X, y, start, threads=2)
     assert cases.differing(plain, narrow) == []
+
+
+def test_scripts_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    y, start, good = thousand()
+    monkeypatch.setattr(tile, "WIDEST", 256)
+    for rows in (good, np.arange(1000)):
+        plain = kernels.fit(cases.peak, cases.X, y[rows], start[rows], threads=2)
+        monkeypatch.setattr(curves, "WORTH", 1)
+        script = kernels.fit(cases.peak, cases.X, y[rows], start[rows], threads=2)
+        assert cases.differing(plain, script) == []
+        monkeypatch.undo()
+        monkeypatch.setattr(tile, "WIDEST", 256)
+    robust = {"loss": "cauchy", "sigma": 0.05, "bounds": {2: (0, None)}}
+    plain = kernels.fit(cases.peak, cases.X, y, start, **robust)
+    monkeypatch.setattr(curves, "WORTH", 1)
+    assert cases.differing(plain, kernels.fit(cases.peak, cases.X, y, start, **robust)) == []
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])
