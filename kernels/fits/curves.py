@@ -13,7 +13,7 @@ from kernels.fits.answer import Answer, Queue
 from kernels.fits.bounds import Bounds
 from kernels.fits.descent import OPTIMIZERS, RATES, SCHEDULES, Descent, Steps
 from kernels.fits.jacobian import Slopes, differentiate
-from kernels.fits.marquardt import Limits, Marquardt
+from kernels.fits.marquardt import Limits, Marquardt, follow
 from kernels.fits.normal import LANES
 from kernels.fits.problem import Problem, pose
 from kernels.fits.result import Fit
@@ -166,6 +166,7 @@ class _Search:
         self.slopes: dict[int, Slopes] = {}
         wanted = problem.count >= WORTH and device.type == "cpu"
         self.scripts = Scripts(self._sum_up, wanted)
+        self.steps = Scripts(lambda key, *args: follow(self.bounds, key[1], *args), wanted)
 
     def run(self) -> Answer:
         """Fit all rows."""
@@ -212,7 +213,7 @@ class _Search:
         def work() -> None:
             tile = self._make_tile()
             stash = Stash(self.answer)
-            search = Marquardt(tile, self.bounds, stash, limits, self.slopes[LANES])
+            search = Marquardt(tile, self.bounds, stash, limits, self.slopes[LANES], self.steps)
             search.run(queue)
             stash.flush()
             back.extend(search.sent_back)

@@ -24,6 +24,7 @@ from kernels.fits.bounds import Bounds
 from kernels.fits.jacobian import Slopes
 from kernels.fits.normal import LANES, Elimination
 from kernels.fits.result import FitStatus
+from kernels.fits.script import Scripts
 from kernels.fits.stash import EPS, Stash, Stopped, is_near
 from kernels.fits.tile import Tile, columns, padded
 
@@ -40,6 +41,11 @@ PROMISE = 0.25
 
 REFILL = 0.6
 """When fewer lanes than this share of a tile are at work, rows that are done make room."""
+
+STATE = (
+    "row", "at", "trial", "norms", "matrix", "chi2", "mu", "nu", "promised", "offset", "before",
+    "tries", "parked", "rounding", "unfit", "_steep", "_scale", "_share", "_floor",
+)  # fmt: skip
 
 
 class Limits(NamedTuple):
@@ -58,10 +64,16 @@ class Marquardt:
     """
 
     def __init__(
-        self, tile: Tile, bounds: Bounds, stash: Stash, limits: Limits, narrow: Slopes | None = None
+        self,
+        tile: Tile,
+        bounds: Bounds,
+        stash: Stash,
+        limits: Limits,
+        narrow: Slopes | None = None,
+        scripts: Scripts | None = None,
     ) -> None:
         self.tile, self.bounds, self.stash, self.limits = tile, bounds, stash, limits
-        self._narrower = narrow
+        self._narrower, self.scripts = narrow, scripts
         p, width = tile.problem, tile.width
         f = len(p.free)
         self.row = columns(width, like=p, dtype=torch.int64) - 1
@@ -74,6 +86,7 @@ class Marquardt:
             columns(width, like=p, dtype=torch.bool) for _ in range(3)
         )
         self._steep, self._scale = columns(width, like=p), columns(width, f, like=p)
+        self._step = columns(width, f, like=p)
         self.sent_back: list[Tensor] = []
         self._free = torch.tensor(p.free, device=p.device)
         self._set_up()
@@ -82,7 +95,6 @@ class Marquardt:
         """What follows from the width, and from the data."""
         f = len(self.at)
         self._solver = Elimination(f, self.tile.width, self.at.device)
-        self._diagonal = self.matrix[:f, :f].diagonal().mT
         self._follow_data()
 
     def _follow_data(self) -> None:
@@ -119,7 +131,7 @@ class Marquardt:
         """Move the last rows to a narrower tile."""
         kept = (self.row >= 0).nonzero().squeeze(-1)
         lanes = padded(kept)
-        self.tile = self.tile.narrow(lanes, slopes)
+        self.tile, self.scripts = self.tile.narrow(lanes, slopes), None
         for name, value in vars(self).items():
             if isinstance(value, Tensor) and name != "_free":
                 setattr(self, name, value.index_select(-1, lanes))
@@ -163,23 +175,35 @@ class Marquardt:
     def advance(self) -> None:
         """Evaluate the trial points, take or refuse them, and find the next."""
         matrix, chi2 = self.tile.normal(self.bounds.outward(self.trial))
-        moving = ~self.parked
-        first = self.tries == 0
-        self.tries += moving
+        args = matrix, chi2, *(getattr(self, name) for name in STATE)
+        script = self.scripts and self.scripts.find((self.tile.width, self.limits), args)
+        if script:
+            *found, sent = script(*args)
+            for name, value in zip(STATE, found, strict=True):
+                setattr(self, name, value)
+        else:
+            sent = self._follow(matrix, chi2)
+        if self.limits.judge:
+            self._hand_back(sent)
+
+    def _follow(self, matrix: Tensor, chi2: Tensor) -> Tensor:
+        """All of a step but the model, of nothing but tensors; which rows to hand back."""
+        moving, first = ~self.parked, self.tries == 0
+        self.tries = self.tries + moving
         gain = self.chi2 - chi2
         unseen = self.promised <= NOISE * chi2
         finite = chi2.isfinite() & matrix.diagonal().sum(-1).isfinite()
         steep = (matrix[:-1, -1] * self._scale).square_().sum(0)
         rho = torch.where(unseen, 0.5 + (steep <= self._steep / 16), gain / self.promised)
         taken = finite & moving & torch.where(unseen, steep < self._steep, gain >= 0)
-        if self.limits.judge:
-            self._hand_back((self.tries == 2) & moving & ~(taken & (rho >= PROMISE)))
-        torch.where(taken, self.trial, self.at, out=self.at)
-        torch.where(taken, chi2, self.chi2, out=self.chi2)
-        torch.where(taken, matrix, self.matrix, out=self.matrix)
+        sent = (self.tries == 2) & moving & ~(taken & (rho >= PROMISE))
+        self.at = torch.where(taken, self.trial, self.at)
+        self.chi2 = torch.where(taken, chi2, self.chi2)
+        self.matrix = torch.where(taken, matrix, self.matrix)
         self._damp(taken, moving, first, rho)
         self._solve(taken)
         self._park(first & ~finite)
+        return sent
 
     def _damp(self, taken: Tensor, moving: Tensor, first: Tensor, rho: Tensor) -> None:
         bent = 2 * rho - 1
@@ -191,29 +215,28 @@ class Marquardt:
 
     def _solve(self, taken: Tensor) -> None:
         """The next trial, what it promises, and the relative offset."""
-        solver = self._solver
-        matrix, d, slope = self.matrix, self._diagonal.sqrt(), None
+        solver, matrix, slope = self._solver, self.matrix, None
         if self.bounds.any:
             slope = torch.cat([self.bounds.slope(self.at), torch.ones_like(self.chi2)[None]])
             pressed = (matrix[:-1, -1] * self.bounds.curvature(self.at)).clamp_(min=0)
             matrix = matrix * slope[:, None] * slope[None, :]
             matrix[:-1, :-1].diagonal().mT.add_(pressed)
-            d = matrix[:-1, :-1].diagonal().mT.sqrt()
-        torch.maximum(self.norms, d, out=self.norms)
+        d = matrix[:-1, :-1].diagonal().mT.sqrt()
+        self.norms = torch.maximum(self.norms, d)
         inverse = (d + (d == 0)).reciprocal_()
         torch.mul(matrix[:-1], inverse[:, None], out=solver.system)
         solver.square.mul_(inverse[None])
         relative = self.norms * inverse
         damping = (relative * relative).mul_(self.mu)
         self._steep = solver.system[:, -1].square().sum(0)
-        self._scale = inverse.clone() if slope is None else inverse * slope[:-1]
+        self._scale = inverse if slope is None else inverse * slope[:-1]
         torch.add(damping, 1, out=solver.diagonal)
         quadratic = solver.eliminate()
         x = solver.substitute()
-        self.promised = (damping.mul_(x).mul_(x)).sum(0).add_(quadratic)
-        self._step = inverse.mul_(x)
-        torch.sub(self.at, self._step, out=self.trial)
-        torch.where(taken, self.offset, self.before, out=self.before)
+        self.promised = (damping * x).mul_(x).sum(0).add_(quadratic)
+        self._step = inverse * x
+        self.trial = self.at - self._step
+        self.before = torch.where(taken, self.offset, self.before)
         self.offset = (quadratic / (self.chi2 * self._share)).sqrt_()
 
     def _park(self, unfit: Tensor) -> None:
@@ -221,12 +244,12 @@ class Marquardt:
         still = (self._step.abs() <= (4 * EPS * self.at).abs_()).all(0)
         rounding = (self.chi2 <= self._floor) | still
         close = is_near(self.offset, self.before, self.limits.tol) | rounding
-        close |= (self.mu >= LARGEST) | (self.tries >= self.limits.tries) | unfit
-        close &= self.row >= 0
+        close = close | (self.mu >= LARGEST) | (self.tries >= self.limits.tries) | unfit
+        close = close & (self.row >= 0)
         new = close & ~self.parked
         self.rounding = torch.where(new, rounding, self.rounding)
         self.unfit = torch.where(new, unfit, self.unfit)
-        self.parked |= close
+        self.parked = self.parked | close
 
     def _hand_back(self, which: Tensor) -> None:
         which = which & (self.row >= 0)
@@ -251,3 +274,15 @@ class Marquardt:
         self.parked[kept] = False
         self.row[kept[done]] = -1
         self.stash.add(stopped, done)
+
+
+def follow(bounds: Bounds, limits: Limits, *args: Tensor) -> tuple[Tensor, ...]:
+    """`Marquardt` between two evaluations, as a function of its state."""
+    matrix, chi2, *state = args
+    search = object.__new__(Marquardt)
+    search.bounds, search.limits = bounds, limits
+    for name, value in zip(STATE, state, strict=True):
+        setattr(search, name, value)
+    search._solver = Elimination(len(search.at), chi2.shape[-1], chi2.device)
+    sent = search._follow(matrix, chi2)
+    return (*(getattr(search, name) for name in STATE), sent)

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 Tensor = torch.Tensor
-WORTH = 20_000
+WORTH = 50_000
 """Rows from which on a model is written down."""
 
 
@@ -48,7 +48,9 @@ class Scripts:
                 script: Callable[..., Any] = torch.jit.trace(  # type: ignore[no-untyped-call]
                     run, args, check_trace=False
                 )
-                expected, found = run(*args), script(*args)
+                # in copies: a sum may lie in a tensor that the next call writes to
+                expected = [a.clone() for a in run(*args)]
+                found = script(*args)
         except Exception:  # the operations one by one will do
             return None
         same = all(_equal(a, b) for a, b in zip(expected, found, strict=True))
@@ -57,4 +59,6 @@ class Scripts:
 
 def _equal(a: Tensor, b: Tensor) -> bool:
     """Whether the bits are the same, NaN too."""
-    return bool(torch.equal(a.view(torch.int64), b.view(torch.int64)))
+    if a.dtype is torch.float64:
+        a, b = a.view(torch.int64), b.view(torch.int64)
+    return bool(torch.equal(a, b))

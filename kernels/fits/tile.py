@@ -78,7 +78,7 @@ class Tile:
         new.counted = None if self.counted is None else self.counted[:, lanes].contiguous()
         new.each = None if self.each is None else self.each[:, lanes].contiguous()
         new.number, new.size, new.spread = (a[lanes] for a in (self.number, self.size, self.spread))
-        new.sums, new.scripts = None, self.scripts
+        new.sums, new.scripts = None, None
         return new
 
     def variables(self) -> Any:
