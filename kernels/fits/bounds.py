@@ -10,6 +10,10 @@ which does not cancel. Errors are those of p, not of u.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
 import torch
 
 Tensor = torch.Tensor
@@ -20,62 +24,106 @@ AT_BOUND = 1e-3
 """|dp/du| below this, relative to its largest (to 1 for one bound), counts as on the bound."""
 
 
-class Bounds:
-    """Lower and upper limits (p,) of the free parameters; infinite where there is none."""
+class _Bound(NamedTuple):
+    """Limits of one parameter; infinite where there is none."""
 
-    def __init__(self, lower: Tensor, upper: Tensor) -> None:
-        self.any = bool((lower > -torch.inf).any() or (upper < torch.inf).any())
-        self.lower, self.upper = lower[:, None], upper[:, None]
-        below, above = self.lower > -torch.inf, self.upper < torch.inf
-        self._both, self._low, self._high = below & above, below & ~above, above & ~below
-        self._half = torch.where(self._both, (self.upper - self.lower) / 2, 1.0)
-        self._from = torch.where(self._both | self._low, self.lower, 0.0)
-        self._top = torch.where(self._high, self.upper, 0.0)
+    lower: float
+    upper: float
+
+    @property
+    def half(self) -> float:
+        """Half of the range; of one bound 1, the scale of its change of variables."""
+        return (self.upper - self.lower) / 2 if self.both else 1.0
+
+    @property
+    def both(self) -> bool:
+        return self.lower > -math.inf and self.upper < math.inf
+
+    @property
+    def sign(self) -> float:
+        """Of one bound: 1 for a lower one."""
+        return 1.0 if self.lower > -math.inf else -1.0
+
+    @property
+    def edge(self) -> float:
+        """The one bound."""
+        return self.lower if self.lower > -math.inf else self.upper
 
     def outward(self, u: Tensor) -> Tensor:
-        """The parameters (p, rows) of the variables."""
-        if not self.any:
-            return u
-        both = self._from + self._half * (torch.sin(u) + 1)
-        rise = u * u / (1 + torch.sqrt(u * u + 1))
-        out = torch.where(self._both, both.clamp(self.lower, self.upper), u)
-        out = torch.where(self._low, self._from + rise, out)
-        return torch.where(self._high, self._top - rise, out)
+        if self.both:
+            out = self.lower + self.half * (torch.sin(u) + 1)
+            return out.clamp(self.lower, self.upper)
+        square = u * u
+        return self.edge + self.sign * (square / (1 + torch.sqrt(square + 1)))
+
+    def inward(self, p: Tensor) -> Tensor:
+        p = self._move_inside(p)
+        if self.both:
+            return torch.asin(((p - self.lower) / self.half - 1).clamp(-1, 1))
+        rise = (self.sign * (p - self.edge)).clamp(min=0)
+        return torch.sqrt(rise * (rise + 2))
+
+    def _move_inside(self, p: Tensor) -> Tensor:
+        step = INSIDE * (2 * self.half if self.both else max(abs(self.edge), 1.0))
+        p = torch.where(p <= self.lower, self.lower + step, p)
+        return torch.where(p >= self.upper, self.upper - step, p)
+
+    def slope(self, u: Tensor) -> Tensor:
+        if self.both:
+            return self.half * torch.cos(u)
+        return self.sign * u / torch.sqrt(u * u + 1)
+
+    def curvature(self, u: Tensor) -> Tensor:
+        if self.both:
+            return -self.half * torch.sin(u)
+        root = torch.sqrt(u * u + 1)
+        return self.sign / (root * root * root)
+
+
+class Bounds:
+    """Lower and upper limits (p,) of the free parameters; infinite where there is none.
+
+    All take and give (p, rows).
+    """
+
+    def __init__(self, lower: Tensor, upper: Tensor) -> None:
+        pairs = enumerate(zip(lower.tolist(), upper.tolist(), strict=True))
+        self._bounds = {
+            k: _Bound(*pair) for k, pair in pairs if pair[0] > -math.inf or pair[1] < math.inf
+        }
+        self.any = bool(self._bounds)
+
+    def outward(self, u: Tensor) -> Tensor:
+        """The parameters of the variables."""
+        return self._replace(u, lambda bound, row: bound.outward(row))
 
     def inward(self, p: Tensor) -> Tensor:
         """The variables of the parameters, moved inside first."""
-        if not self.any:
-            return p
-        p = self._move_inside(p)
-        share = ((p - self._from) / self._half - 1).clamp(-1, 1)
-        rise = torch.where(self._low, p - self._from, self._top - p).clamp(min=0)
-        one = torch.sqrt(rise * (rise + 2))
-        out = torch.where(self._both, torch.asin(share), p)
-        return torch.where(self._low | self._high, one, out)
-
-    def _move_inside(self, p: Tensor) -> Tensor:
-        range_ = torch.where(self._both, 2 * self._half, 1.0)
-        low = torch.where(self._low, self.lower.abs().clamp(min=1), range_)
-        high = torch.where(self._high, self.upper.abs().clamp(min=1), range_)
-        p = torch.where(p <= self.lower, self.lower + INSIDE * low, p)
-        return torch.where(p >= self.upper, self.upper - INSIDE * high, p)
+        return self._replace(p, lambda bound, row: bound.inward(row))
 
     def slope(self, u: Tensor) -> Tensor:
-        """dp/du, (p, rows)."""
-        one = u / torch.sqrt(u * u + 1)
-        out = torch.where(self._both, self._half * torch.cos(u), torch.ones_like(u))
-        out = torch.where(self._low, one, out)
-        return torch.where(self._high, -one, out)
+        """dp/du; 1 without a bound."""
+        return self._replace(u, lambda bound, row: bound.slope(row), torch.ones_like)
 
     def curvature(self, u: Tensor) -> Tensor:
-        """d^2p/du^2, (p, rows)."""
-        root = torch.sqrt(u * u + 1)
-        one = 1 / (root * root * root)
-        out = torch.where(self._both, -self._half * torch.sin(u), torch.zeros_like(u))
-        out = torch.where(self._low, one, out)
-        return torch.where(self._high, -one, out)
+        """d^2p/du^2; 0 without a bound."""
+        return self._replace(u, lambda bound, row: bound.curvature(row), torch.zeros_like)
 
     def reached(self, u: Tensor) -> Tensor:
         """Where a parameter lies on its bound."""
-        bounded = self._both | self._low | self._high
-        return bounded & (self.slope(u).abs() <= AT_BOUND * self._half)
+        out = torch.zeros_like(u, dtype=torch.bool)
+        for k, bound in self._bounds.items():
+            out[k] = bound.slope(u[k]).abs() <= AT_BOUND * bound.half
+        return out
+
+    def _replace(
+        self, x: Tensor, change: Callable[[_Bound, Tensor], Tensor],
+        make: Callable[[Tensor], Tensor] = torch.clone,
+    ) -> Tensor:  # fmt: skip
+        """The rows that have bounds changed, in a copy, or in something made in its place."""
+        if not self.any and make is torch.clone:
+            return x
+        out = make(x)
+        for k, bound in self._bounds.items():
+            out[k] = change(bound, x[k])
+        return out
