@@ -12,7 +12,7 @@ from kernels.arguments import check_choice, check_threads
 from kernels.fits.answer import Answer, Queue
 from kernels.fits.bounds import Bounds
 from kernels.fits.descent import OPTIMIZERS, RATES, SCHEDULES, Descent, Steps
-from kernels.fits.jacobian import Slopes, differentiate
+from kernels.fits.jacobian import Slopes, check_model, differentiate
 from kernels.fits.marquardt import Limits, Marquardt, follow
 from kernels.fits.normal import LANES
 from kernels.fits.problem import Problem, pose
@@ -189,6 +189,7 @@ class _Search:
     def _record(self, width: int) -> None:
         """The model with its derivatives, for tiles of a width."""
         p, tile = self.problem, Tile(self.problem, width)
+        check_model(p.model, tile.variables(), tile.params.mT, p.dtype.is_complex)
         found = differentiate(p.model, tile.variables(), tile.params.mT, p.free, p.source)
         self.slopes[width] = found.slopes
         if not found.sized:

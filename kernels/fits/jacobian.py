@@ -65,6 +65,35 @@ def differentiate(
         return Derivative(_push(model, free, source), "forward mode", False)
 
 
+def check_model(model: Model, x: Any, params: Tensor, is_complex: bool) -> None:
+    """Call a model once.
+
+    Raises
+    ------
+    ValueError
+        If it fails, or gives what is no curve for each row.
+    """
+    points = (x[0] if isinstance(x, tuple) else x).shape
+    what = f"for x {tuple(points)} and params {tuple(params.shape)}"
+    rule = "it is called with some rows at a time and must broadcast over them: params[..., i:i+1]"
+    try:
+        value = model(x, params)
+    except Exception as error:
+        raise ValueError(
+            f"fit: model: raised {type(error).__name__}: {error} {what}; {rule}"
+        ) from error
+    if not isinstance(value, Tensor):
+        raise ValueError(f"fit: model: gave {type(value).__qualname__} {what}, expected a tensor")
+    try:
+        fits = value.expand(points).shape == points
+    except RuntimeError:
+        fits = False
+    if not fits:
+        raise ValueError(f"fit: model: gave shape {tuple(value.shape)} {what}; {rule}")
+    if value.is_complex() and not is_complex:
+        raise ValueError("fit: model: gave complex numbers for real y; give y as complex too")
+
+
 def _is_sized(recorded: Any, params: Tensor) -> bool:
     """Whether the number of rows may stand in the graph."""
     found: list[Any] = []

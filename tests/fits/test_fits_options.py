@@ -165,6 +165,10 @@ def test_first_order_methods_and_starts() -> None:
     [
         ({"model": "gausian"}, "gausian.*expected one of gaussian"),
         ({"model": 3}, "model: got 3"),
+        ({"model": lambda x, p: x @ p}, "model: raised RuntimeError.*must broadcast"),
+        ({"model": lambda x, p: 1.0}, "model: gave float"),
+        ({"model": lambda x, p: p * x[:, :4]}, "model: gave shape"),
+        ({"model": lambda x, p: p[..., :1] * x * 1j}, "complex numbers for real y"),
         ({"start": None}, "start: got None"),
         ({"start": np.ones((3, 4))}, "start: got shape"),
         ({"start": np.ones(4) * 1j}, "start: got complex"),
