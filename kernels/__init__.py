@@ -1,4 +1,4 @@
-"""Eigendecompositions of stacks of Hermitian matrices, each one proved.
+"""Eigendecompositions of stacks of Hermitian matrices, each one proved; fits of stacks of curves.
 
 Tensors in, tensors out; numpy or torch. Knows nothing of dask, zarr, xarray or hydra.
 """
@@ -21,37 +21,59 @@ from kernels.result import THRESHOLD, Eigen, Status
 from kernels.solve import eigh, eigvalsh
 
 if TYPE_CHECKING:
-    from kernels import linalg
+    from kernels import linalg, models
     from kernels.bands import Bands, connect_bands
+    from kernels.captured import Captured
+    from kernels.fits.blocks import Sums, sum_block
+    from kernels.fits.curves import fit
+    from kernels.fits.joint import fit_global
+    from kernels.fits.result import Fit, FitStatus
     from kernels.functions import expm, logm, matrix_power, sqrtm
     from kernels.many import eigh_many
+    from kernels.models.marchenko_pastur import Noise, marchenko_pastur
 
 __distribution__ = "eigenstream"
 
 __all__ = [
     "THRESHOLD",
     "Bands",
+    "Captured",
     "Eigen",
+    "Fit",
+    "FitStatus",
+    "Noise",
     "Status",
+    "Sums",
     "choose_driver",
     "connect_bands",
     "eigh",
     "eigh_many",
     "eigvalsh",
     "expm",
+    "fit",
+    "fit_global",
     "fix_gauge",
     "linalg",
     "logm",
+    "marchenko_pastur",
     "matrix_power",
+    "models",
     "sqrtm",
+    "sum_block",
     "verify",
 ]
 
 _WITH_TORCH = {
-    **dict.fromkeys(("linalg", "operators"), ""),
+    **dict.fromkeys(("linalg", "models", "operators"), ""),
     **dict.fromkeys(("Bands", "connect_bands"), "bands"),
     **dict.fromkeys(("expm", "logm", "matrix_power", "sqrtm"), "functions"),
     "eigh_many": "many",
+    "Captured": "captured",
+    "fit": "fits.curves",
+    "fit_global": "fits.joint",
+    **dict.fromkeys(("Noise", "marchenko_pastur"), "models.marchenko_pastur"),
+    **dict.fromkeys(("Sums", "sum_block"), "fits.blocks"),
+    **dict.fromkeys(("Fit", "FitStatus"), "fits.result"),
 }
 
 

@@ -20,6 +20,7 @@ VERBS = {
     "subset": "a few pairs against the whole spectrum: the figures behind kernels.subset.is_few",
     "generalized": "A x = lambda B x against scipy in a loop",
     "call": "what one call costs, whatever it has to solve",
+    "fit": "kernels.fit against scipy's curve_fit in a loop; fused steps; NIST digits",
     "probe": "injected errors that the probe misses, honest matrices that it alarms at",
 }
 HANDICAPS = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")

@@ -39,6 +39,7 @@ def test_the_probe_misses_nothing_and_is_never_alarmed() -> None:
         ("subset", ("72",)),
         ("generalized", ("3",)),
         ("call", ("3",)),
+        ("fit", ("300",)),
     ],
 )
 def test_every_table_is_made(verb: str, sizes: tuple[str, ...]) -> None:

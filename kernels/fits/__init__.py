@@ -1,0 +1,1 @@
+"""Batched fits: fused optimizers, Levenberg-Marquardt, exact derivatives, one status a curve."""
