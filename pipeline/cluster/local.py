@@ -27,10 +27,9 @@ from pipeline.cluster.crew import (
     Returned,
     keep_flight,
 )
-from pipeline.cluster.nursery import ENVIRONMENT, METHOD, blocked_interrupts, open_nursery
+from pipeline.cluster.nursery import ENVIRONMENT, METHOD, blocked_signals, open_nursery
 from pipeline.errors import Misuse, WorkersLost
 from pipeline.progress import format_bytes
-from pipeline.signals import SIGNALS
 
 START_SECONDS = 120
 log = logging.getLogger("eigenstream")
@@ -70,10 +69,6 @@ class Carry(WorkerPlugin):  # type: ignore[misc]  # distributed ships no types
 
     def setup(self, worker: Any) -> None:
         """Unpack the function in a worker that starts."""
-        if threading.current_thread() is threading.main_thread():
-            # both may reach the whole group; the client decides what becomes of the work
-            for number in SIGNALS:
-                signal.signal(number, signal.SIG_IGN)
         _carried[:] = [loads(self.payload)]
 
 
@@ -97,7 +92,7 @@ class LocalCrew:
         self._settings = contextlib.ExitStack()  # until the end: workers are started again
         self._settings.enter_context(dask.config.set(SETTINGS))
         try:
-            with blocked_interrupts():
+            with blocked_signals():
                 self._cluster = LocalCluster(
                     n_workers=workers,
                     threads_per_worker=IN_FLIGHT,

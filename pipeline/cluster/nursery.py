@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from multiprocessing import forkserver
 from pathlib import Path
 
+from pipeline.signals import SIGNALS
+
 METHOD = "forkserver" if sys.platform == "linux" else "spawn"
 LOADED = "pipeline.cluster.loaded"
 ENVIRONMENT = {
@@ -30,7 +32,7 @@ def open_nursery() -> None:
     if METHOD != "forkserver":
         return
     multiprocessing.get_context(METHOD).set_forkserver_preload([LOADED])
-    with blocked_interrupts(), changed_environment(ENVIRONMENT):
+    with blocked_signals(), changed_environment(ENVIRONMENT):
         forkserver.ensure_running()
 
 
@@ -47,12 +49,13 @@ def holds_more(path: str, limit: int) -> bool:
 
 
 @contextlib.contextmanager
-def blocked_interrupts() -> Iterator[None]:
-    """Let threads and processes started inside inherit that Ctrl-C does not reach them.
+def blocked_signals() -> Iterator[None]:
+    """Let threads and processes started inside inherit that Ctrl-C and SIGTERM do not reach them.
 
-    It stays pending for this thread, which gets it at the end.
+    Both may be sent to the whole group; this process decides what becomes of the work. They stay
+    pending for this thread, which gets them at the end.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
     finally:
