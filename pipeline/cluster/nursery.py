@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 
 from pipeline.signals import SIGNALS
@@ -32,6 +32,7 @@ def open_nursery() -> None:
     if METHOD != "forkserver":
         return
     multiprocessing.get_context(METHOD).set_forkserver_preload([LOADED])
+    resource_tracker.ensure_running()  # first: it unblocks signals once it has started
     with blocked_signals(), changed_environment(ENVIRONMENT):
         forkserver.ensure_running()
 
