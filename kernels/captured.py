@@ -90,7 +90,7 @@ def has_graphs(device: torch.device) -> bool:
         return False
     try:
         torch.accelerator.Graph()
-    except (RuntimeError, NotImplementedError):
+    except (RuntimeError, NotImplementedError):  # torch has the class, this backend no graphs
         return False
     return True
 

@@ -213,7 +213,7 @@ class _Eigh(torch.autograd.Function):
 
 
 # torch asks for it at every call, and takes a function's attribute for the answer
-_Eigh.forward.__signature__ = inspect.signature(_Eigh.forward)  # type: ignore[attr-defined]
+_Eigh.forward.__signature__ = inspect.signature(_Eigh.forward)  # type: ignore[attr-defined]  # functions take attributes
 
 
 def _proved(x: Tensor, status: Tensor) -> Tensor:

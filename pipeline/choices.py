@@ -37,6 +37,10 @@ class Nan(StrEnum):
     pairwise = "pairwise"
 
 
+# OmegaConf reads an enumeration by its names, which cannot hold a hyphen
+Nan._member_map_["drop-sample"] = Nan.drop_sample
+
+
 class Order(StrEnum):
     """In which order eigenvalues are stored."""
 

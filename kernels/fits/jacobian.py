@@ -258,9 +258,9 @@ def _push(model: Model, free: Sequence[int], source: Sequence[int]) -> Slopes:
             for i in free:
                 tangent = torch.zeros_like(params)
                 tangent[..., torch.tensor(source) == i] = 1
-                dual = forward_ad.make_dual(params, tangent)  # type: ignore[no-untyped-call]
+                dual = forward_ad.make_dual(params, tangent)  # type: ignore[no-untyped-call]  # torch's
                 out = model(x, dual)
-                value, slope = forward_ad.unpack_dual(out)  # type: ignore[no-untyped-call]
+                value, slope = forward_ad.unpack_dual(out)  # type: ignore[no-untyped-call]  # torch's
                 slopes.append(slope if slope is None else (1.0, None, slope))
         return (model(x, params) if value is None else value), slopes
 

@@ -115,7 +115,7 @@ class _Whole(Tile):
         self.evaluate = evaluate
         self.count = 0
         self._last: tuple[Tensor, bool, Sums] | None = None
-        values = problem.start.take(torch.zeros(1, dtype=torch.int64), torch.float64).mT  # type: ignore[union-attr]
+        values = problem.start.take(torch.zeros(1, dtype=torch.int64), torch.float64).mT  # type: ignore[union-attr]  # a start is always given here
         self.params.copy_(values)
         for k, value in problem.values.items():
             if value == value:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from kernels.fits.products import Writer
-from kernels.models import faddeeva as _  # noqa: F401  # its operator
+from kernels.models import faddeeva as _  # noqa: F401  # defines the operator named below
 
 aten = torch.ops.aten
 Rule = Callable[[Writer, Any, Sequence[Any], Any], Any]

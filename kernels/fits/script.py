@@ -45,7 +45,7 @@ class Scripts:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                script: Callable[..., Any] = torch.jit.trace(  # type: ignore[no-untyped-call]
+                script: Callable[..., Any] = torch.jit.trace(  # type: ignore[no-untyped-call]  # torch's
                     run, args, check_trace=False
                 )
                 # in copies: a sum may lie in a tensor that the next call writes to

@@ -68,7 +68,7 @@ def _add(models: Sequence[Model], labels: Sequence[str], parts: Sequence[str]) -
         for k, v in m.tied.items()
     }
     names = tuple(f"{n}_{k}" for m, n in zip(models, labels, strict=True) for k in m.names)
-    return Model(total, names, _guess_in_turn(models, parts), bounds, tied)  # type: ignore[arg-type]
+    return Model(total, names, _guess_in_turn(models, parts), bounds, tied)  # type: ignore[arg-type]  # bounds are values, passed through
 
 
 def _guess_in_turn(models: Sequence[Model], parts: Sequence[str]) -> Guess:

@@ -48,7 +48,7 @@ class Rounding:
         -------
         dict of ndarray
             The same; `residual` in units of n eps of the coarsest precision stored, and what is
-            above the threshold by it (as what overflows is) `failed`.
+            above the threshold by it, or over- or underflows, `failed`.
         """
         if not self.dtypes:
             return dict(results)
@@ -56,10 +56,30 @@ class Rounding:
             rounded = {
                 k: v.astype(self.dtypes.get(k, v.dtype), copy=False) for k, v in results.items()
             }
-        proved = np.isin(results["status"], PROVED)
+        self._drop_lost(results, rounded)
+        proved = np.isin(rounded["status"], PROVED)
         if matrices is not None and proved.any():
             self._prove(matrices[proved], proved, rounded)
         return rounded
+
+    def _drop_lost(
+        self, results: Mapping[str, NDArray[Any]], rounded: dict[str, NDArray[Any]]
+    ) -> None:
+        """Fail what the range of the coarser precision does not hold, proved or not."""
+        values, kept = results["eigenvalues"], rounded["eigenvalues"]
+        largest = np.abs(values).max(axis=-1, initial=0)
+        lost = np.isfinite(values).all(-1) & ~np.isfinite(kept).all(-1)
+        lost |= (largest > 0) & (largest < np.finfo(kept.dtype).tiny)
+        if lost.any():
+            rounded["status"] = rounded["status"].copy()
+            self._blank(lost, rounded)
+            rounded["residual"] = np.where(lost, np.float32(np.nan), rounded["residual"])
+
+    def _blank(self, lost: NDArray[np.bool_], rounded: dict[str, NDArray[Any]]) -> None:
+        rounded["status"][lost] = FAILED
+        for name in ("eigenvalues", "eigenvectors"):
+            if name in rounded:
+                rounded[name][lost] = read_nan(rounded[name].dtype.name)
 
     def _prove(
         self, matrices: NDArray[Any], proved: NDArray[np.bool_], rounded: dict[str, NDArray[Any]]
@@ -81,10 +101,7 @@ class Rounding:
         lost = proved.copy()
         lost[proved] = ~(residual <= THRESHOLD)
         if lost.any():
-            rounded["status"][lost] = FAILED
-            for name in ("eigenvalues", "eigenvectors"):
-                if name in rounded:
-                    rounded[name][lost] = read_nan(rounded[name].dtype.name)
+            self._blank(lost, rounded)
 
     def _measure(
         self,

@@ -77,6 +77,21 @@ def test_what_overflows_when_rounded_is_failed(tmp_path: Path, outputs: Outputs)
     assert done.code == 1
 
 
+@pytest.mark.parametrize("way", [(), ("solve.vectors=true",), ("solve.check=off",)])
+def test_what_underflows_when_rounded_is_failed(
+    tmp_path: Path, outputs: Outputs, way: tuple[str, ...]
+) -> None:
+    a = draw_hermitian(np.random.default_rng(2), 4, 3)
+    a[2] *= 1e-43
+    stack = write_stack(tmp_path / "small.zarr", a, (2,))
+    done = run_here(stack, f"sink.path={outputs('a')}", "sink.dtype=float32", *way)
+    with xr.open_zarr(done.path, chunks=None) as found:
+        good = 9 if "solve.check=off" in way else 0
+        assert found["status"].values.tolist() == [good, good, 5, good]
+        assert np.isnan(found["eigenvalues"].values[2]).all()
+    assert not verify(done.path, sample=None).failed
+
+
 def test_digits_that_are_not_there_are_refused(tmp_path: Path, outputs: Outputs) -> None:
     a = draw_hermitian(np.random.default_rng(2), 4, 3, dtype="f4")
     stack = write_stack(tmp_path / "single.zarr", a, (2,))

@@ -212,3 +212,10 @@ def test_refusals(station: tuple[Path, NDArray[Any]], tmp_path: Path) -> None:
     refuse(tmp_path / "one.npy", "one of samples", **COVARIANCE)
     with pytest.raises(Misuse, match=r"source\.mask"):
         SourceConfig(path="/x", mask="m", **COVARIANCE)
+
+
+def test_a_policy_with_a_hyphen_can_be_given_on_the_command_line() -> None:
+    from pipeline.config import compose
+
+    config = compose(["source=covariance", "source.path=a.npy", "source.nan=drop-sample"])
+    assert config.source.nan.value == "drop-sample"
