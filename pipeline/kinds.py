@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.checks import check_least, check_one_of, check_text, refuse
 
 if TYPE_CHECKING:
-    from pipeline.config import SourceConfig
+    from pipeline.schema.source import SourceConfig
 
 STORED = ("variable", "isel", "sel", "mask", "missing", "storage_options")
 POINTS = ("mesh", "shift", "time_reversal", "kpath", "points")

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from pipeline.cluster import Crew, Lost
 from pipeline.columns import State
-from pipeline.config import Config, SpectrumConfig, from_plain, to_plain
+from pipeline.config import Config, from_plain, to_plain
 from pipeline.errors import Misuse
 from pipeline.layout import read_units
 from pipeline.output import Output
 from pipeline.places import Place, pick
 from pipeline.plan import Block
 from pipeline.provenance import digest, to_json
+from pipeline.schema.spectrum import SpectrumConfig
 from pipeline.signals import StopSignal
 from pipeline.sink import read_block, replace_group
 from pipeline.site import read_listed

@@ -8,7 +8,7 @@ from pipeline.choices import Kind
 from pipeline.sources.source import Source
 
 if TYPE_CHECKING:
-    from pipeline.config import SourceConfig
+    from pipeline.schema.source import SourceConfig
 
 __all__ = ["Source", "open_source"]
 

@@ -28,7 +28,7 @@ from pipeline.sources.windows import Windows, choose_dims
 from pipeline.sources.zarr import ZarrArray
 
 if TYPE_CHECKING:
-    from pipeline.config import SourceConfig
+    from pipeline.schema.source import SourceConfig
 
 SLAB = 2**26
 """Bytes of samples that are read together, unless one window takes more."""

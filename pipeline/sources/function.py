@@ -24,7 +24,7 @@ from pipeline.sources.corners import read_corners
 from pipeline.sources.points import Points, lay_mesh, lay_path
 
 if TYPE_CHECKING:
-    from pipeline.config import SourceConfig
+    from pipeline.schema.source import SourceConfig
 
 COUNT = 100
 """Points on the first section of a path, unless `source.points` says."""

@@ -16,7 +16,7 @@ from pipeline.sources.dynamical import make_dynamical
 from pipeline.sources.points import Points, lay_mesh, lay_path
 
 if TYPE_CHECKING:
-    from pipeline.config import SourceConfig
+    from pipeline.schema.source import SourceConfig
 
 log = logging.getLogger("eigenstream")
 COUNT = 100

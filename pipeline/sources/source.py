@@ -26,7 +26,7 @@ from pipeline.sources.selection import Axis, resolve
 from pipeline.sources.zarr import ZarrArray
 
 if TYPE_CHECKING:
-    from pipeline.config import SourceConfig
+    from pipeline.schema.source import SourceConfig
 
 log = logging.getLogger("eigenstream")
 Bools = npt.NDArray[np.bool_]

@@ -22,7 +22,7 @@ from pipeline.sources.unpacked import Unpacked
 from pipeline.sources.zarr import ZarrArray
 
 if TYPE_CHECKING:
-    from pipeline.config import SourceConfig
+    from pipeline.schema.source import SourceConfig
 
 log = logging.getLogger("eigenstream")
 

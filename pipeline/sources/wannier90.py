@@ -26,7 +26,7 @@ from pipeline.sources.wannier_files import (
 )
 
 if TYPE_CHECKING:
-    from pipeline.config import SourceConfig
+    from pipeline.schema.source import SourceConfig
 
 log = logging.getLogger("eigenstream")
 NAME = re.compile(r"(.+)_(hr|tb)\.dat(\.gz)?")

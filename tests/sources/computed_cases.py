@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 from source_cases import read_all
 
-from pipeline.config import SourceConfig
 from pipeline.errors import Misuse
 from pipeline.plan import Block
+from pipeline.schema.source import SourceConfig
 from pipeline.sources import open_source
 
 

@@ -10,9 +10,9 @@ import pytest
 import zarr
 from numpy.typing import NDArray
 
-from pipeline.config import SourceConfig
 from pipeline.errors import Misuse
 from pipeline.plan import Block
+from pipeline.schema.source import SourceConfig
 from pipeline.sources import Source, open_source
 
 

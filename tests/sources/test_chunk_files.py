@@ -11,9 +11,9 @@ import pytest
 import zarr
 from zarr.codecs import BloscCodec, GzipCodec, ZstdCodec
 
-from pipeline.config import SourceConfig
 from pipeline.errors import ReadError
 from pipeline.plan import Block
+from pipeline.schema.source import SourceConfig
 from pipeline.sources import open_source
 
 CASES: dict[str, dict[str, Any]] = {

@@ -15,8 +15,8 @@ from source_cases import read_all, whole
 
 import pipeline
 from pipeline.choices import Kind, Nan
-from pipeline.config import SourceConfig
 from pipeline.errors import Misuse
+from pipeline.schema.source import SourceConfig
 from pipeline.sources import open_source
 
 COVARIANCE: dict[str, Any] = {"kind": Kind.covariance}

@@ -12,9 +12,10 @@ from source_cases import read_all
 
 import pipeline
 from pipeline.choices import Kind
-from pipeline.config import SourceConfig, compose
+from pipeline.config import compose
 from pipeline.errors import Misuse
 from pipeline.run import run
+from pipeline.schema.source import SourceConfig
 from pipeline.sources import open_source
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,8 +16,8 @@ from source_cases import read_all, whole
 
 import pipeline
 from pipeline.choices import Kind
-from pipeline.config import SourceConfig
 from pipeline.errors import Misuse
+from pipeline.schema.source import SourceConfig
 from pipeline.sources import open_source
 
 nibabel = pytest.importorskip("nibabel")

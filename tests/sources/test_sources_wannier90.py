@@ -16,7 +16,7 @@ from source_cases import read_all
 
 import pipeline
 from pipeline.choices import Kind
-from pipeline.config import SourceConfig
+from pipeline.schema.source import SourceConfig
 from pipeline.sources import open_source
 from pipeline.sources.lattice_sum import LatticeSum
 from pipeline.sources.tiles import fill_tiles

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pipeline.config import SpectrumConfig
 from pipeline.plan import Block
+from pipeline.schema.spectrum import SpectrumConfig
 from pipeline.stages.spectrum import Stack, compute_spectrum, find_weights, slice_weights
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,9 +17,9 @@ import pytest
 import zarr
 from storage_cases import KEY_ID, QUICK, SECRET, Bucket, Troubled
 
-from pipeline.config import SourceConfig
 from pipeline.errors import Misuse, ReadError
 from pipeline.plan import Block
+from pipeline.schema.source import SourceConfig
 from pipeline.sources import Source, open_source
 
 

@@ -17,7 +17,7 @@ from pipeline.stages.spectrum.stack import Stack
 from pipeline.stages.spectrum.survey import Survey
 
 if TYPE_CHECKING:
-    from pipeline.config import SpectrumConfig
+    from pipeline.schema.spectrum import SpectrumConfig
 
 
 def build_spectrum(

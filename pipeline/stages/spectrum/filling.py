@@ -16,7 +16,7 @@ from pipeline.errors import Misuse
 from pipeline.stages.spectrum.survey import Survey
 
 if TYPE_CHECKING:
-    from pipeline.config import SpectrumConfig
+    from pipeline.schema.spectrum import SpectrumConfig
 
 log = logging.getLogger("eigenstream")
 

@@ -26,7 +26,7 @@ from pipeline.stages.spectrum.survey import Survey, empty_survey, survey
 from pipeline.stages.spectrum.weights import choose_exponent, find_weights, weigh
 
 if TYPE_CHECKING:
-    from pipeline.config import SpectrumConfig
+    from pipeline.schema.spectrum import SpectrumConfig
 
 log = logging.getLogger("eigenstream")
 
