@@ -125,12 +125,10 @@ void residual_stack(const Stack& a, int triangle, const Each<int>& exponent, con
 
 void gauge_stack(StackOut vectors) {
   compute(vectors.dtype(), [&]<class T>() {
-    const auto n = static_cast<std::int64_t>(vectors.shape(1));
-    for (std::int64_t b = 0; b < static_cast<std::int64_t>(vectors.shape(0)); ++b) {
-      T* data = item<T>(vectors, b);
-      const Matrix<T> v{data, vectors.stride(1), vectors.stride(2)};
-      for (std::int64_t k = 0; k < static_cast<std::int64_t>(vectors.shape(2)); ++k) fix_column(data, v, n, k);
-    }
+    const auto n = static_cast<std::int64_t>(vectors.shape(1)), m = static_cast<std::int64_t>(vectors.shape(2));
+    GaugeRoom room(n, m);
+    for (std::int64_t b = 0; b < static_cast<std::int64_t>(vectors.shape(0)); ++b)
+      fix_columns(Columns<T>{item<T>(vectors, b), vectors.stride(1), vectors.stride(2), n, m}, room);
   });
 }
 

@@ -1,6 +1,6 @@
 // The Python face of a few pairs of a large matrix, and of pairs of A x = lambda B x.
 #include "binding.hpp"
-#include "pencil.hpp"
+#include "pencils.hpp"
 #include "subset.hpp"
 
 #include <nanobind/stl/string.h>
@@ -105,17 +105,17 @@ void pencil_reduce_stack(const Stack& a, const Stack& b, int triangle, const Eac
     for (std::int64_t i = 0; i < static_cast<std::int64_t>(count); ++i) {
       if (skip.data()[i]) continue;
       const Matrix<T> metric = matrix<T>(b, i);
-      if (metric.data != known) good = reduction.factor(metric, kind, eps);
+      if (metric.data != known) good = factor_metric(reduction, metric, kind, eps);
       known = metric.data;
       definite.data()[i] = good;
       if (!good) continue;
       T* to = item<T>(reduced, i);
-      reduction.reduce(matrix<T>(a, i), kind, to);
+      reduce_pencil(reduction, matrix<T>(a, i), kind, to);
       power_a.data()[i] = reduction.power_a;
       power_b.data()[i] = reduction.power_b;
       reduction.cholesky().write(item<Wide<T>>(factor, i));
       if (!x) continue;
-      defect.data()[i] = reduction.defect(x->data(), x->data() + size, to, eps);
+      defect.data()[i] = find_defect(reduction, x->data(), x->data() + size, to, eps);
       largest.data()[i] = reduction.largest;
     }
   });
@@ -184,10 +184,9 @@ void pencil_residual_stack(const Stack& a, const Stack& b, int triangle, const R
     const auto size = static_cast<std::int64_t>(n);
     PencilProof<T> proof(size, static_cast<std::int64_t>(m), {eps, quantum});
     for (std::int64_t i = 0; i < static_cast<std::int64_t>(count); ++i) {
-      double found = proof.read(matrix<T>(a, i), matrix<T>(b, i), static_cast<Triangle>(triangle), row<T>(values, i),
-                                values.stride(1), matrix<T>(vectors, i), floor.data()[i]);
-      if (found == 0.0) found = full ? proof.full() : proof.probe(x.data(), x.data() + size);
-      out.data()[i] = static_cast<float>(found);
+      const Pencil<T> pencil{matrix<T>(a, i), matrix<T>(b, i), static_cast<Triangle>(triangle), row<T>(values, i),
+                             values.stride(1), matrix<T>(vectors, i), floor.data()[i]};
+      out.data()[i] = static_cast<float>(judge(proof, pencil, x.data(), x.data() + size, full));
     }
   });
 }

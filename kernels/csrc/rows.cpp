@@ -1,19 +1,8 @@
-// Compiled for several instruction sets where the compiler can choose at load time. Nothing is
-// contracted or reordered, so all of them give the same bits.
 #include "rows.hpp"
 
-#include <utility>
+#include "clones.hpp"
 
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__gnu_linux__)
-#define KERNELS_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
-#else
-#define KERNELS_CLONES
-#endif
-#if defined(__GNUC__)
-#define KERNELS_INLINE __attribute__((always_inline)) inline
-#else
-#define KERNELS_INLINE inline
-#endif
+#include <utility>
 
 namespace kernels {
 namespace {
