@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,10 +21,12 @@ _ITERATE = {"d": "dsyev_", "D": "zheev_"}
 
 @functools.cache
 def _library() -> ctypes.CDLL | None:
-    """The library that holds torch's LAPACK; symbols of what it links are found through it."""
-    import torch  # here, since most processes never come to it
+    """The library that holds torch's LAPACK; symbols of what it links are found through it.
 
-    folder = Path(torch.__file__).parent / "lib"
+    Loaded without torch itself, which takes ten times as long and twice the memory.
+    """
+    found = importlib.util.find_spec("torch")
+    folder = Path((found and found.origin) or "").parent / "lib"
     for name in ("libtorch_cpu.so", "libtorch_cpu.dylib", "torch_cpu.dll"):
         if (folder / name).exists():
             return ctypes.CDLL(str(folder / name))
@@ -65,20 +68,17 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads would change every thread of the process. MKL's setting for the calling
     thread alone does not; a LAPACK over OpenMP obeys OpenMP's, which is the thread's own too.
     """
-    import torch
-
-    local = _function("MKL_Set_Num_Threads_Local")
-    openmp = None if local is not None else _function("omp_set_num_threads")
-    before = local(1) if local is not None else torch.get_num_threads()
-    if openmp is not None:
-        openmp(1)
+    change = _function("MKL_Set_Num_Threads_Local")
+    if change:
+        before = change(1)
+    elif change := _function("omp_set_num_threads"):
+        before = _function("omp_get_max_threads")()
+        change(1)
     try:
         yield
     finally:
-        if local is not None:
-            local(before)
-        elif openmp is not None:
-            openmp(before)
+        if change:
+            change(before)
 
 
 def solve(

@@ -14,6 +14,7 @@ import sys
 VERBS = {
     "memory": "peak memory against the size of the store",
     "stream": "a whole job against xarray.apply_ufunc of numpy on a LocalCluster",
+    "overhead": "the demo, a block, and a second worker",
     "plan": "what `plan` estimates against what a run takes",
     "kernels": "kernels.eigh against numpy, scipy, jax and torch",
     "tune": "each driver against the others: the figures behind choose_driver",
