@@ -15,6 +15,7 @@ from pipeline.errors import ReadError
 from pipeline.plan import Block
 from pipeline.schema.source import SourceConfig
 from pipeline.sources import open_source
+from pipeline.sources.chunks import read_zstd_size
 
 CASES: dict[str, dict[str, Any]] = {
     "v3 zstd": {"compressors": ZstdCodec(level=1)},
@@ -99,3 +100,34 @@ def test_a_part_of_a_chunk_cut_short_is_noticed(name: str, tmp_path: Path) -> No
     chunk.write_bytes(chunk.read_bytes()[:-9])
     with pytest.raises(ReadError, match=r"chunk c?.?0.0.0.0 of .*says that it has"):
         read(tmp_path, (1, 0), (2, 1))
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "plain" not in name])
+def test_a_chunk_of_too_few_numbers_is_damage(name: str, tmp_path: Path) -> None:
+    """Its numbers would otherwise be followed by whatever lay in memory."""
+    write(tmp_path, name)
+    chunk = tmp_path / "in.zarr" / ("c/0/0/0/0" if "v3" in name else "0.0.0.0")
+    kind = name.split()[1]
+    codec = {"zstd": numcodecs.Zstd(), "blosc": numcodecs.Blosc(), "gzip": numcodecs.GZip()}[kind]
+    chunk.write_bytes(codec.encode(np.zeros(50)))
+    with pytest.raises(ReadError, match=r"0.0.0.0"):
+        read(tmp_path, (0, 0), (4, 6))
+
+
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 257, 65791, 65792, 200_000])
+def test_a_frame_says_how_much_it_holds(size: int) -> None:
+    for checksum in (False, True):
+        frame = numcodecs.Zstd(1, checksum).encode(np.zeros(size, np.uint8))
+        assert read_zstd_size(bytes(frame[:16])) == size
+
+
+def test_a_frame_need_not_say_how_much_it_holds(tmp_path: Path) -> None:
+    a = write(tmp_path, "v3 zstd")
+    numbers = np.zeros((2, 3, 3, 3))
+    numbers[:, :, :, :] = a[:2, :3]
+    raw = numbers.tobytes()
+    block = (len(raw) << 3 | 1).to_bytes(3, "little")  # the last one, as it is
+    frame = b"\x28\xb5\x2f\xfd" + bytes([0, 0x58]) + block + raw
+    assert read_zstd_size(frame[:16]) is None
+    (tmp_path / "in.zarr" / "c/0/0/0/0").write_bytes(frame)
+    assert np.array_equal(read(tmp_path, (0, 0), (2, 3))[1], a[:2, :3])
